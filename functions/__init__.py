@@ -1,0 +1,1 @@
+"""The three Lambda functions: parse -> step -> respond. Torch-free, each at most 60 lines."""

@@ -1,0 +1,1 @@
+"""The deployable ``functions.aggregate``; its handler is ``app.handler``."""

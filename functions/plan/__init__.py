@@ -1,0 +1,1 @@
+"""The deployable ``functions.plan``; its handler is ``app.handler``."""

@@ -1,0 +1,1 @@
+"""The deployable ``functions.reconcile``; its handler is ``app.handler``."""

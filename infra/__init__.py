@@ -1,0 +1,1 @@
+"""Deployments of the product: the stacks, and one laptop (``infra.local``)."""

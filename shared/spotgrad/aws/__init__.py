@@ -1,0 +1,1 @@
+"""The only boto3: S3 and SQS behind the ports, vendor errors translated in one table."""

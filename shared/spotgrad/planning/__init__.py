@@ -1,0 +1,1 @@
+"""What happens next: which subtasks go out, when an epoch closes, when a job ends. Pure."""

@@ -1,0 +1,1 @@
+"""The Spot worker: receive -> train -> upload -> acknowledge. The only torch in the project."""
