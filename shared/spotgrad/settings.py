@@ -75,7 +75,9 @@ def read(model: type[SomeSettings], environment: Mapping[str, str] | None = None
         MissingSetting: one line that names the first variable that is absent or wrong.
     """
     source = os.environ if environment is None else environment
-    found = {name: source[variable(name)] for name in model.model_fields if variable(name) in source}
+    found = {
+        name: source[variable(name)] for name in model.model_fields if variable(name) in source
+    }
     try:
         return model.model_validate(found)
     except ValidationError as error:

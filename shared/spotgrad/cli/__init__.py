@@ -1,1 +1,1 @@
-"""What people type: ``spotgrad ...``; one module a command, JSON for scripts, colours for people."""
+"""What people type: one module a command, JSON for scripts, colours for people."""

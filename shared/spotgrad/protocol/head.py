@@ -1,0 +1,150 @@
+"""``state/<job>/head.json``: the only object of a job that functions change in place.
+
+A model version exists when, and only when, the head names it. The head holds all that decides what
+happens next, so every decision is a pure function of the head, the plan and what arrived.
+Invariant: ``revision`` grows by one per commit, so no two heads of a job are equal.
+"""
+
+from datetime import datetime
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from spotgrad.protocol.bitmap import Bitmap
+from spotgrad.protocol.job import JobName
+from spotgrad.protocol.result import Sum
+from spotgrad.protocol.subtask import ModelRef
+from spotgrad.protocol.wire import Document, Identifier, Part, Sha256
+
+JobState = Literal["PLANNING", "RUNNING", "PAUSED", "SUCCEEDED", "DEGRADED", "FAILED", "CANCELLED"]
+ENDED: frozenset[JobState] = frozenset({"SUCCEEDED", "DEGRADED", "FAILED", "CANCELLED"})
+
+
+class ObjectRef(Part):
+    """One immutable object: its key and what its bytes must be."""
+
+    key: str
+    sha256: Sha256
+    size_bytes: int = Field(gt=0)
+
+
+class EpochProgress(Part):
+    """An open epoch. Epoch 0 is the initialization: one subtask, number 0."""
+
+    epoch: int = Field(ge=0)
+    subtasks: int = Field(gt=0)
+    issued: Bitmap = Bitmap()
+    merged: Bitmap = Bitmap()
+    dead: Bitmap = Bitmap()
+    refused: Bitmap = Bitmap()
+    issued_at: datetime
+
+    @property
+    def complete(self) -> bool:
+        """Return whether nothing of this epoch is left to do."""
+        return self.merged.count + self.dead.count == self.subtasks
+
+
+class EvaluationProgress(Part):
+    """The evaluation of the version that closed an epoch, while training goes on."""
+
+    epoch: int = Field(ge=1)
+    model: ModelRef
+    subtasks: int = Field(gt=0)
+    issued: Bitmap = Bitmap()
+    sums: dict[int, dict[str, Sum]] = Field(default_factory=dict)
+    dead: Bitmap = Bitmap()
+    issued_at: datetime
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every evaluation shard has reported or is dead."""
+        return len(self.sums) + self.dead.count == self.subtasks
+
+
+class Evaluation(Part):
+    """A finished evaluation."""
+
+    epoch: int
+    model: ModelRef
+    metrics: dict[str, float]
+
+
+class WorkItem(Part):
+    """A subtask by epoch and name: what the outbox sends."""
+
+    epoch: int = Field(ge=0)
+    subtask: str
+
+
+class Fault(WorkItem):
+    """Attempts of an open subtask that count against its retries, each counted once."""
+
+    refused: tuple[Identifier, ...] = ()
+    failed: tuple[Identifier, ...] = ()
+
+
+class DeadSubtask(WorkItem):
+    """A subtask that is not tried again, and the last thing that was wrong with it."""
+
+    reason: str
+    evidence: str | None = None
+    """The key of the refused or failed result."""
+
+
+class Reissue(WorkItem):
+    """When an open subtask was last sent again."""
+
+    at: datetime
+
+
+class Counts(Part):
+    """Running totals, for people."""
+
+    refused: int = 0
+    failed: int = 0
+    reissued: int = 0
+
+
+class Head(Document):
+    """The state of one job; see the module docstring."""
+
+    what: ClassVar[str] = "head"
+
+    job: JobName
+    run: Identifier
+    revision: int = Field(ge=0)
+    commit: Identifier
+    ledger: str
+    state: JobState
+    reason: str | None = None
+    version: int | None = None
+    results_merged: int = Field(default=0, ge=0)
+    objects: dict[str, ObjectRef] = Field(default_factory=dict)
+    model: ModelRef | None = None
+    final: ModelRef | None = None
+    epochs: tuple[EpochProgress, ...] = ()
+    evaluations: tuple[EvaluationProgress, ...] = ()
+    evaluated: tuple[Evaluation, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    dead: tuple[DeadSubtask, ...] = ()
+    norms: tuple[float, ...] = ()
+    outbox: tuple[WorkItem, ...] = ()
+    reissued: tuple[Reissue, ...] = ()
+    counts: Counts = Counts()
+    resume_token: str | None = None
+    started_at: datetime
+    updated_at: datetime
+
+    @property
+    def ended(self) -> bool:
+        """Return whether the job is over; nothing of it is open any more."""
+        return self.state in ENDED
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Return the latest value of each metric."""
+        latest: dict[str, float] = Field(default_factory=dict)
+        for evaluation in self.evaluated:
+            latest |= evaluation.metrics
+        return latest

@@ -1,0 +1,180 @@
+"""The job file as a model: every field of the public contract, validated, with its default.
+
+Not the parser: ``job_file`` turns YAML into this and words the errors. A value that is valid but
+that this version cannot honour is refused by name, never ignored.
+"""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
+
+from spotgrad.protocol.dataset import DatasetName
+from spotgrad.protocol.wire import Part
+
+JobName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+TaskPath = Annotated[
+    str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", max_length=300)
+]
+"""``module:callable``: beside the job file, in the code bundle, or built in."""
+
+
+def _number(value: Any) -> Any:
+    """Refuse booleans where a number is meant (``True`` is an ``int`` in Python)."""
+    if isinstance(value, bool):
+        raise ValueError("a number is needed, not a boolean")
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
+Count = Annotated[int, BeforeValidator(_number), Field(strict=True)]
+Alpha = Annotated[Number, Field(gt=0, lt=1)]
+
+
+class VcAsgd(Part):
+    """VC-ASGD (Atre et al., 2021): ``alpha`` weighs the server copy; ``var`` is e / (e + 1)."""
+
+    rule: Literal["vc-asgd"] = "vc-asgd"
+    alpha: Alpha | Literal["var"] = "var"
+
+
+MergeSpec = VcAsgd
+
+
+class Sgd(Part):
+    """``torch.optim.SGD``."""
+
+    name: Literal["sgd"]
+    lr: Number = Field(gt=0)
+    momentum: Number = Field(default=0.0, ge=0, lt=1)
+    weight_decay: Number = Field(default=0.0, ge=0)
+    nesterov: bool = False
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> Self:
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("nesterov needs a momentum above 0")
+        return self
+
+
+class Adam(Part):
+    """``torch.optim.Adam`` or, with decoupled weight decay, ``AdamW``."""
+
+    name: Literal["adam", "adamw"]
+    lr: Number = Field(gt=0)
+    betas: tuple[Number, Number] = (0.9, 0.999)
+    eps: Number = Field(default=1e-8, gt=0)
+    weight_decay: Number = Field(default=0.0, ge=0)
+
+
+Optimizer = Annotated[Sgd | Adam, Field(discriminator="name")]
+
+
+class Local(Part):
+    """What a worker does with one shard; the optimizer starts fresh in every subtask."""
+
+    passes: Count = Field(default=1, ge=1)
+    batch_size: Count = Field(default=32, ge=1)
+    optimizer: Optimizer = Sgd(name="sgd", lr=0.1, momentum=0.9)
+    precision: Literal["fp32", "bf16"] = "fp32"
+
+
+class Workers(Part):
+    """How many workers may run at once, and on what."""
+
+    max: Count = Field(default=8, ge=1)
+    subtasks_per_worker: Count = Field(default=1, ge=1)
+    spot: bool = True
+    gpu: Count = Field(default=0, ge=0)
+    usd_per_hour: Number | None = Field(default=None, gt=0)
+
+
+class Schedule(Part):
+    """When subtasks go out: at the epoch's barrier (the paper) or rolling behind each merge."""
+
+    issue: Literal["barrier", "rolling"] = "barrier"
+    max_epoch_lead: Count = Field(default=1, ge=1)
+    max_in_flight: Count = Field(default=16, ge=1, le=100_000)
+    """SQS allows 120,000 in flight:
+    https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html
+    """
+
+
+class Evaluate(Part):
+    """After every how many epochs the version that closed the epoch is evaluated, and on what."""
+
+    every_epochs: Count = Field(default=1, ge=1)
+    split: str = Field(default="validation", min_length=1)
+
+
+class Stop(Part):
+    """The job ends when an evaluation's ``metric`` reaches the bound."""
+
+    metric: str = Field(min_length=1)
+    at_least: Number | None = None
+    at_most: Number | None = None
+
+    @model_validator(mode="after")
+    def _one_bound(self) -> Self:
+        if (self.at_least is None) == (self.at_most is None):
+            raise ValueError("needs exactly one of at_least and at_most")
+        return self
+
+
+class Budget(Part):
+    """Where the job stops issuing, finishes cleanly and ends DEGRADED."""
+
+    max_usd: Number | None = Field(default=None, gt=0)
+    deadline: Annotated[str, Field(pattern=r"^[1-9]\d*[smhd]$")] | None = None
+
+
+class Retries(Part):
+    """How often a subtask is tried again, by cause; more dead subtasks than ``max_dead`` fail the
+    job: a share of all its training subtasks below 1, a count from 1 on.
+    """  # noqa: D205 - the sentence is one
+
+    failures: Count = Field(default=3, ge=0)
+    interruptions: Count = Field(default=20, ge=0)
+    refusals: Count = Field(default=3, ge=0)
+    max_dead: Number = Field(default=0.05, ge=0)
+
+
+class Keep(Part):
+    """What expires, and when."""
+
+    versions: Literal["all"] | Count = "all"
+    results_days: Count = Field(default=30, ge=1)
+
+
+class JobSpec(Part):
+    """A job file, validated."""
+
+    name: JobName
+    task: TaskPath
+    args: dict[str, JsonValue] = Field(default_factory=dict)
+    dataset: DatasetName
+    epochs: Count = Field(ge=1, le=999_999)
+    seed: Count = Field(default=0, ge=0, lt=2**63)
+    merge: MergeSpec = VcAsgd()
+    local: Local = Local()
+    workers: Workers = Workers()
+    schedule: Schedule = Schedule()
+    evaluate: Evaluate | None = Evaluate()
+    stop: Stop | None = None
+    budget: Budget | None = None
+    retries: Retries = Retries()
+    keep: Keep = Keep()
+
+    @model_validator(mode="after")
+    def _refuse_what_is_not_built(self) -> Self:
+        for field, present in (
+            ("budget", self.budget is not None),
+            ("workers.subtasks_per_worker", self.workers.subtasks_per_worker != 1),
+            ("workers.usd_per_hour", self.workers.usd_per_hour is not None),
+            ("keep.versions", self.keep.versions != "all"),
+            ("keep.results_days", self.keep.results_days != Keep().results_days),
+        ):
+            if present:
+                raise ValueError(f"{field} is not supported yet; leave it out")
+        if self.stop is not None and self.evaluate is None:
+            raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
+        return self
