@@ -21,7 +21,7 @@ TaskPath = Annotated[
 def _number(value: Any) -> Any:
     """Refuse booleans where a number is meant (``True`` is an ``int`` in Python)."""
     if isinstance(value, bool):
-        raise ValueError("a number is needed, not a boolean")
+        raise ValueError("a number is needed, not a boolean")  # noqa: TRY004 - a finding for pydantic
     return value
 
 
