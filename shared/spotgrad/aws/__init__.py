@@ -1,1 +1,1 @@
-"""The only boto3: S3 and SQS behind the ports, vendor errors translated in one table."""
+"""AWS behind the ports: clients, error translation, S3 and SQS. The only boto3 of the project."""

@@ -1,0 +1,68 @@
+"""The only maker of boto3 clients: one of each per process, made by the composition root.
+
+Region, profile, credentials and endpoint are exactly what boto3 reads (``AWS_REGION``,
+``AWS_PROFILE``, ``AWS_ENDPOINT_URL``, ``~/.aws``): nothing here overrides them.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+from spotgrad.aws.translate import translated
+
+if TYPE_CHECKING:  # the stubs are a development dependency
+    from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
+
+__all__ = ["Clients", "make_clients"]
+
+# Adaptive: backs off with jitter and also slows the whole client down once AWS throttles it
+# https://docs.aws.amazon.com/boto3/latest/guide/retries.html
+_COMMON = Config(
+    retries={"mode": "adaptive", "max_attempts": 6},
+    connect_timeout=5,
+    read_timeout=60,  # above the 20 s of a long poll, and S3 may be slow to its first byte
+    max_pool_connections=32,  # one per thread of the largest worker or copy, with room
+    tcp_keepalive=True,
+)
+
+# Hashing a body costs more than merging it: TLS guards it on the way, S3 checks what it stores,
+# and every tensor file carries its own digests.
+_S3 = Config(
+    request_checksum_calculation="when_required",
+    response_checksum_validation="when_required",
+    s3={"payload_signing_enabled": False},
+)
+_PATH_STYLE = Config(s3={"payload_signing_enabled": False, "addressing_style": "path"})
+
+
+@dataclass(frozen=True)
+class Clients:
+    """The clients of one process; both may be used by many threads at once."""
+
+    s3: "S3Client"
+    sqs: "SQSClient"
+
+
+def make_clients() -> Clients:
+    """Return new clients, as the environment and ``~/.aws`` describe them.
+
+    Raises:
+        MissingSetting: no region, an unknown profile, or a configuration that cannot be read.
+    """
+    with translated("connect to AWS"):
+        session = boto3.session.Session()
+        return Clients(s3=_s3(session), sqs=session.client("sqs", config=_COMMON))
+
+
+def _s3(session: boto3.session.Session) -> "S3Client":
+    config = _COMMON.merge(_S3)
+    client = session.client("s3", config=config)
+    if ".amazonaws.com" in client.meta.endpoint_url:
+        return client
+    # Nobody resolves "bucket.localhost" or "bucket.minio": an endpoint of one's own is
+    # addressed by path.
+    client.close()
+    return session.client("s3", config=config.merge(_PATH_STYLE))
