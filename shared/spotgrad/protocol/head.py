@@ -28,38 +28,49 @@ class ObjectRef(Part):
     size_bytes: int = Field(gt=0)
 
 
-class EpochProgress(Part):
-    """An open epoch. Epoch 0 is the initialization: one subtask, number 0."""
+class Progress(Part):
+    """What an open epoch and an open evaluation have in common: numbered subtasks."""
 
     epoch: int = Field(ge=0)
     subtasks: int = Field(gt=0)
     issued: Bitmap = Bitmap()
-    merged: Bitmap = Bitmap()
     dead: Bitmap = Bitmap()
-    refused: Bitmap = Bitmap()
     issued_at: datetime
+    """When a subtask of it was last issued for the first time."""
+
+    @property
+    def done(self) -> Bitmap:
+        """Return the subtasks of which nothing more is expected."""
+        return self.dead
 
     @property
     def complete(self) -> bool:
-        """Return whether nothing of this epoch is left to do."""
-        return self.merged.count + self.dead.count == self.subtasks
+        """Return whether nothing is left to do."""
+        return self.done.count == self.subtasks
 
 
-class EvaluationProgress(Part):
+class EpochProgress(Progress):
+    """An open epoch. Epoch 0 is the initialization: one subtask, number 0."""
+
+    merged: Bitmap = Bitmap()
+    refused: Bitmap = Bitmap()
+
+    @property
+    def done(self) -> Bitmap:
+        """Return the subtasks that are merged or dead."""
+        return self.merged.union(self.dead)
+
+
+class EvaluationProgress(Progress):
     """The evaluation of the version that closed an epoch, while training goes on."""
 
-    epoch: int = Field(ge=1)
     model: ModelRef
-    subtasks: int = Field(gt=0)
-    issued: Bitmap = Bitmap()
     sums: dict[int, dict[str, Sum]] = Field(default_factory=dict)
-    dead: Bitmap = Bitmap()
-    issued_at: datetime
 
     @property
-    def complete(self) -> bool:
-        """Return whether every evaluation shard has reported or is dead."""
-        return len(self.sums) + self.dead.count == self.subtasks
+    def done(self) -> Bitmap:
+        """Return the subtasks that have reported or are dead."""
+        return Bitmap.of(self.sums).union(self.dead)
 
 
 class Evaluation(Part):

@@ -1,0 +1,153 @@
+"""What follows from a change: epochs close, evaluations start and finish, the job stops or goes on.
+
+``settle`` is applied to a head after any change, and once more to its own answer changes nothing.
+"""
+
+from datetime import datetime
+
+from spotgrad.planning.issue import issue_next
+from spotgrad.protocol.head import EpochProgress, Evaluation, EvaluationProgress, Head
+from spotgrad.protocol.job import Stop
+from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.result import Sum
+
+INITIALIZATION = 0  # epoch 0 has the one subtask `initialize`
+
+
+def settle(head: Head, plan: JobPlan, now: datetime) -> Head:
+    """Return the head with all consequences drawn and the next subtasks in its outbox."""
+    if head.ended:
+        return head
+    head = _fail_if_hopeless(head, plan)
+    head = _close_epochs(head, plan, now)
+    head = _finish_evaluations(head, plan)
+    head = _open_epochs(head, plan, now)
+    head = _end_if_done(head)
+    if head.ended:
+        return head.model_copy(update={"outbox": ()})
+    return issue_next(head, plan, now)
+
+
+def open_initialization(now: datetime) -> EpochProgress:
+    """Return epoch 0, which every job starts with."""
+    return EpochProgress(epoch=INITIALIZATION, subtasks=1, issued_at=now)
+
+
+def _fail_if_hopeless(head: Head, plan: JobPlan) -> Head:
+    if any(grave.epoch == INITIALIZATION for grave in head.dead):
+        return _ended(head, "FAILED", f"initialize is dead: {head.dead[0].reason}")
+    limit = plan.spec.retries.max_dead
+    allowed = limit if limit >= 1 else limit * plan.spec.epochs * plan.train_shards
+    if len(head.dead) > allowed:
+        last = head.dead[-1]
+        reason = f"too many dead subtasks ({len(head.dead)}), last {last.subtask}: {last.reason}"
+        return _ended(head, "FAILED", reason)
+    return head
+
+
+def _close_epochs(head: Head, plan: JobPlan, now: datetime) -> Head:
+    while head.epochs and head.epochs[0].complete:
+        closed = head.epochs[0]
+        head = head.model_copy(update={"epochs": head.epochs[1:]})
+        if _is_evaluated(closed.epoch, plan) and head.model is not None:
+            progress = EvaluationProgress(
+                epoch=closed.epoch,
+                model=head.model,
+                subtasks=plan.evaluation_shards,
+                issued_at=now,
+            )
+            head = head.model_copy(update={"evaluations": (*head.evaluations, progress)})
+        if not head.epochs:
+            head = _opened(head, plan, closed.epoch + 1, now)
+    return head
+
+
+def _is_evaluated(epoch: int, plan: JobPlan) -> bool:
+    evaluate = plan.spec.evaluate
+    if evaluate is None or epoch == INITIALIZATION:
+        return False
+    return epoch % evaluate.every_epochs == 0 or epoch == plan.spec.epochs
+
+
+def _open_epochs(head: Head, plan: JobPlan, now: datetime) -> Head:
+    """Rolling issue runs ahead: open the epochs that it may issue from."""
+    schedule = plan.spec.schedule
+    if schedule.issue == "barrier" or not head.epochs or head.epochs[0].epoch == INITIALIZATION:
+        return head
+    last = head.epochs[0].epoch + schedule.max_epoch_lead
+    while head.epochs[-1].epoch < min(last, plan.spec.epochs):
+        head = _opened(head, plan, head.epochs[-1].epoch + 1, now)
+    return head
+
+
+def _opened(head: Head, plan: JobPlan, epoch: int, now: datetime) -> Head:
+    if epoch > plan.spec.epochs:
+        return head
+    opened = EpochProgress(epoch=epoch, subtasks=plan.train_shards, issued_at=now)
+    state = "RUNNING" if head.state == "PLANNING" else head.state
+    return head.model_copy(update={"epochs": (*head.epochs, opened), "state": state})
+
+
+def _finish_evaluations(head: Head, plan: JobPlan) -> Head:
+    for progress in head.evaluations:
+        if progress.complete and not head.ended:
+            metrics = mean_metrics(progress.sums)
+            done = Evaluation(epoch=progress.epoch, model=progress.model, metrics=metrics)
+            left = tuple(one for one in head.evaluations if one is not progress)
+            evaluated = (*head.evaluated, done) if metrics else head.evaluated
+            head = head.model_copy(update={"evaluations": left, "evaluated": evaluated})
+            head = _stopped(head, plan.spec.stop, done)
+    return head
+
+
+def mean_metrics(sums: dict[int, dict[str, Sum]]) -> dict[str, float]:
+    """Return each metric's mean over all samples, added up in order of shard.
+
+    The order of arrival must not show in the last bits.
+    """
+    names = sorted({name for shard in sums.values() for name in shard})
+    shards = [sums[number] for number in sorted(sums)]
+    return {name: _mean([shard[name] for shard in shards if name in shard]) for name in names}
+
+
+def _mean(parts: list[Sum]) -> float:
+    return sum(part.total for part in parts) / sum(part.count for part in parts)
+
+
+def _stopped(head: Head, stop: Stop | None, done: Evaluation) -> Head:
+    if stop is None or not met(stop, done.metrics):
+        return head
+    bound = f">= {stop.at_least:g}" if stop.at_least is not None else f"<= {stop.at_most:g}"
+    value = done.metrics[stop.metric]
+    reason = f"stop rule met in epoch {done.epoch}: {stop.metric} {value:.6g} {bound}"
+    return _finished(head.model_copy(update={"final": done.model}), reason)
+
+
+def met(stop: Stop, metrics: dict[str, float]) -> bool:
+    """Return whether an evaluation meets the stop rule."""
+    if stop.metric not in metrics:
+        return False
+    value = metrics[stop.metric]
+    if stop.at_least is not None:
+        return value >= stop.at_least
+    return stop.at_most is not None and value <= stop.at_most
+
+
+def _end_if_done(head: Head) -> Head:
+    if head.ended or head.epochs or head.evaluations:
+        return head
+    return _finished(head.model_copy(update={"final": head.model}), None)
+
+
+def _finished(head: Head, reason: str | None) -> Head:
+    """Return the head at a good end: SUCCEEDED, or DEGRADED when a subtask is dead."""
+    if not head.dead:
+        return _ended(head, "SUCCEEDED", reason)
+    names = ", ".join(f"{grave.subtask} of epoch {grave.epoch}" for grave in head.dead[:5])
+    more = f" and {len(head.dead) - 5} more" if len(head.dead) > 5 else ""
+    dead = f"{len(head.dead)} dead: {names}{more}: {head.dead[-1].reason}"
+    return _ended(head, "DEGRADED", dead if reason is None else f"{reason}; {dead}")
+
+
+def _ended(head: Head, state: str, reason: str | None) -> Head:
+    return head.model_copy(update={"state": state, "reason": reason})

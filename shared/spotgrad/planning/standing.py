@@ -1,0 +1,90 @@
+"""Whether a subtask is open: the one question behind every message, result and duplicate.
+
+Messages are hints, the head is the truth. What is not open is dropped without a trace, and that
+makes redelivery, duplicate events and speculative copies harmless.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from spotgrad.errors import NotOpen
+from spotgrad.protocol.head import Head, Progress, WorkItem
+from spotgrad.protocol.keys import SubtaskName
+
+
+def number_of(item: WorkItem) -> int:
+    """Return a subtask's number within its epoch: its shard, or 0 for ``initialize``."""
+    return SubtaskName.parse(item.subtask).shard or 0
+
+
+def progress_of(head: Head, item: WorkItem) -> Progress | None:
+    """Return the open epoch or evaluation that the subtask belongs to, if there is one."""
+    kind = SubtaskName.parse(item.subtask).kind
+    group: tuple[Progress, ...] = head.evaluations if kind == "evaluate" else head.epochs
+    for progress in group:
+        fits = kind == "evaluate" or (kind == "initialize") == (progress.epoch == 0)
+        if progress.epoch == item.epoch and fits:
+            return progress
+    return None
+
+
+def open_progress(head: Head, item: WorkItem) -> Progress:
+    """Return the open epoch or evaluation that the subtask belongs to.
+
+    Raises:
+        NotOpen: it is not open.
+    """
+    progress = progress_of(head, item)
+    if progress is None:
+        raise NotOpen(f"{item.subtask}: epoch {item.epoch} is not open")
+    return progress
+
+
+def with_progress(head: Head, item: WorkItem, **changes: Any) -> Head:
+    """Return the head with the open epoch or evaluation of ``item`` changed."""
+    group = "evaluations" if item.subtask.startswith("evaluate") else "epochs"
+    own = open_progress(head, item)
+    renewed = (
+        one.model_copy(update=changes) if one is own else one for one in getattr(head, group)
+    )
+    return head.model_copy(update={group: tuple(renewed)})
+
+
+def why_not_open(head: Head, run: str, item: WorkItem) -> str | None:
+    """Return why nothing more is to be done for this subtask, or None when it is open.
+
+    Raises:
+        Malformed: ``item.subtask`` is not the name of a subtask.
+    """
+    progress = progress_of(head, item)
+    if run != head.run:
+        return "it belongs to another run"
+    if head.ended:
+        return f"its job is {head.state}"
+    if progress is None:
+        return f"epoch {item.epoch} is not open"
+    number = number_of(item)
+    if not progress.issued.has(number):
+        return "it was never issued"
+    if progress.dead.has(number):
+        return "it is dead"
+    return "it is already counted" if progress.done.has(number) else None
+
+
+def open_items(head: Head) -> Iterator[WorkItem]:
+    """Yield every subtask that is out: issued, and neither counted nor dead."""
+    if head.ended:
+        return
+    for evaluation in head.evaluations:
+        for number in evaluation.issued.minus(evaluation.done).members():
+            yield work_item("evaluate", evaluation.epoch, number)
+    for progress in head.epochs:
+        for number in progress.issued.minus(progress.done).members():
+            yield work_item("train" if progress.epoch else "initialize", progress.epoch, number)
+
+
+def work_item(kind: str, epoch: int, number: int) -> WorkItem:
+    """Return the subtask of this kind and number."""
+    if kind == "initialize":
+        return WorkItem(epoch=epoch, subtask="initialize")
+    return WorkItem(epoch=epoch, subtask=f"{kind}-{number:06d}")
