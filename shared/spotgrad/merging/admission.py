@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spotgrad.merging.blocks import BLOCK_BYTES, FLOATS, HALVES, flat, spans
+from spotgrad.errors import Unsupported
+from spotgrad.merging.blocks import BLOCK_BYTES, FLOATS, HALVES, flat, kind_of, spans
 from spotgrad.protocol.result import Role
 
 # Measured: 4 x the MEDIAN of the last 50 refused good results in half of the runs of a small job,
@@ -53,10 +54,11 @@ def inspect(
     """Return the first problem of a result, else the norm of its update.
 
     ``start`` is the version that the subtask began from. For the result of ``initialize`` there is
-    neither ``server`` nor ``start``: only its values must be finite, and no norm comes back.
+    neither ``server`` nor ``start``: its tensors must be of a kind that can be merged later and
+    their values finite, and no norm comes back.
     """
     problem = None if server is None else _mismatch(server, client, roles, samples)
-    problem = problem or _first(_not_finite(name, tensor) for name, tensor in client.items())
+    problem = problem or _first(_unmergeable(name, tensor) for name, tensor in client.items())
     if problem or start is None:
         return Inspection(problem, None)
     norm = _update_norm(start, client, roles)
@@ -116,9 +118,14 @@ def _misfit(
     return None
 
 
+def _unmergeable(name: str, tensor: NDArray[Any]) -> str | None:
+    try:
+        return _not_finite(name, tensor) if kind_of(name, tensor.dtype) == "float" else None
+    except Unsupported as error:
+        return str(error)
+
+
 def _not_finite(name: str, tensor: NDArray[Any]) -> str | None:
-    if tensor.dtype not in FLOATS:
-        return None
     values = flat(tensor)
     for span in spans(tensor.size, _BLOCK_ELEMENTS):
         finite = np.isfinite(values[span])

@@ -100,13 +100,12 @@ def _merge(
     coefficients: Coefficients,
     scratch: _Scratch,
 ) -> NDArray[Any]:
-    match kind_of(name, server.dtype):
-        case "float":
-            return _blend(server, clients, coefficients, scratch)
-        case "integer":
-            return _largest(server, clients, scratch)
-        case "boolean":
-            return np.array(server, order="C")
+    kind = kind_of(name, server.dtype)
+    if kind == "float":
+        return _blend(server, clients, coefficients, scratch)
+    if kind == "integer":
+        return _largest(server, clients, scratch)
+    return np.array(server, order="C")
 
 
 def _blend(
