@@ -1,7 +1,8 @@
 """merge_tensors beside plain numpy, on the same inputs in turn.
 
-Run ``python benchmarks/merge_kernel.py``. Plain numpy is ``server = a * server + (1 - a) * client`` for one result after the other. Ratios
-are medians; absolute milliseconds depend on the machine and on who else uses it.
+Run ``python benchmarks/merge_kernel.py``. Plain numpy is ``server = a * server + (1 - a) * client``
+for one result after the other. Ratios are medians; absolute milliseconds depend on the machine and
+on who else uses it.
 """
 
 from collections.abc import Callable, Sequence
