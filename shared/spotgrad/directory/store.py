@@ -16,7 +16,7 @@ from pathlib import Path
 
 from spotgrad.directory.failures import translated
 from spotgrad.directory.paths import LOCK, PRIVATE, is_path, path_of
-from spotgrad.errors import ConditionFailed
+from spotgrad.errors import ConditionFailed, NotFound
 from spotgrad.ports import Absent, ObjectInfo, StoredObject
 from spotgrad.system import new_id
 
