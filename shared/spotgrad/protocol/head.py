@@ -155,7 +155,7 @@ class Head(Document):
     @property
     def metrics(self) -> dict[str, float]:
         """Return the latest value of each metric."""
-        latest: dict[str, float] = Field(default_factory=dict)
+        latest: dict[str, float] = {}
         for evaluation in self.evaluated:
             latest |= evaluation.metrics
         return latest
