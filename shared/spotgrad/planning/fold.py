@@ -104,5 +104,6 @@ def _forget(head: Head, item: WorkItem) -> Head:
         update={
             "faults": tuple(one for one in head.faults if not _same(one, item)),
             "reissued": tuple(one for one in head.reissued if not _same(one, item)),
+            "outbox": tuple(one for one in head.outbox if not _same(one, item)),
         }
     )

@@ -1,9 +1,10 @@
-"""``jobs/<job>/control.json`` (what the user wants) and ``state/<job>/refused.json``."""
+"""``jobs/<job>/control.json``: what the user wants of a job, beside its job file."""
 
-from datetime import datetime
 from typing import ClassVar
 
-from spotgrad.protocol.wire import Document, Sha256
+from pydantic import Field
+
+from spotgrad.protocol.wire import Document
 
 
 class Control(Document):
@@ -11,15 +12,4 @@ class Control(Document):
 
     what: ClassVar[str] = "control file"
 
-    resume: str | None = None
-
-
-class Refusal(Document):
-    """Why a job file was refused; no head is left, so the next upload plans again."""
-
-    what: ClassVar[str] = "refusal"
-
-    job: str
-    job_file_sha256: Sha256
-    reason: str
-    at: datetime
+    resume: str | None = Field(default=None, pattern=r"^[0-9a-f]{8,64}$")

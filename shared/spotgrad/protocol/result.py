@@ -46,7 +46,7 @@ class Trained(Part):
 
     kind: Literal["trained"] = "trained"
     base: Base
-    samples: int
+    samples: int = Field(strict=True)
     roles: dict[str, Role]
     sums: dict[str, Sum] = Field(default_factory=dict)
 

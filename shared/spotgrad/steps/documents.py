@@ -1,0 +1,48 @@
+"""Reading the few JSON documents that a job consists of, by key, with their entity tags."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from spotgrad.errors import NotFound
+from spotgrad.ports import ObjectReader
+from spotgrad.protocol.head import Head
+from spotgrad.protocol.keys import HeadKey, SpecKey
+from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.wire import Document
+
+SomeDocument = TypeVar("SomeDocument", bound=Document)
+
+
+@dataclass(frozen=True)
+class TaggedHead:
+    """A head and the entity tag under which it may be replaced."""
+
+    head: Head
+    etag: str
+
+
+def read_document(store: ObjectReader, key: str, model: type[SomeDocument]) -> SomeDocument:
+    """Return the document at ``key``; raises ``NotFound`` or ``Malformed``."""
+    return model.from_json(store.get(key).body)
+
+
+def find_document(store: ObjectReader, key: str, model: type[SomeDocument]) -> SomeDocument | None:
+    """Return the document at ``key``, or None when there is none."""
+    try:
+        return read_document(store, key, model)
+    except NotFound:
+        return None
+
+
+def find_head(store: ObjectReader, job: str) -> TaggedHead | None:
+    """Return the job's head, or None before it is planned."""
+    try:
+        found = store.get(HeadKey(job).render())
+    except NotFound:
+        return None
+    return TaggedHead(Head.from_json(found.body), found.etag)
+
+
+def read_plan(store: ObjectReader, job: str) -> JobPlan:
+    """Return the job as it was planned; raises ``NotFound`` before that."""
+    return read_document(store, SpecKey(job).render(), JobPlan)

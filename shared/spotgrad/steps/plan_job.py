@@ -1,0 +1,194 @@
+"""Plan: a job file landed -> validate -> spec, head and the first subtask; or a refusal.
+
+Idempotent: the same content planned again sends what is still unsent and changes nothing else.
+Invariant: a head is created only after the spec that it stands on, and a refused job leaves none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from spotgrad.errors import InvalidJob, NotFound, PlanningInProgress
+from spotgrad.planning.issue import issue_next
+from spotgrad.planning.settle import open_initialization
+from spotgrad.ports import ABSENT, Absent, ObjectInfo
+from spotgrad.protocol.dataset import DatasetManifest
+from spotgrad.protocol.head import Head
+from spotgrad.protocol.job import JobSpec
+from spotgrad.protocol.job_file import parse_job_file
+from spotgrad.protocol.keys import (
+    ActiveKey,
+    CodeKey,
+    JobFileKey,
+    LedgerKey,
+    ManifestKey,
+    RefusedKey,
+    SpecKey,
+    code_prefix,
+)
+from spotgrad.protocol.plan import CodeRef, JobPlan
+from spotgrad.protocol.refusal import Refusal
+from spotgrad.protocol.tensors import digest
+from spotgrad.steps.commit import commit_new, send_outbox
+from spotgrad.steps.documents import TaggedHead, find_head, read_document
+from spotgrad.steps.succession import Successor, entry_for
+from spotgrad.steps.world import World
+
+PlanOutcome = Literal["planned", "already planned", "refused"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What became of one job file."""
+
+    outcome: PlanOutcome
+    reason: str | None = None
+
+
+def plan_job(world: World, job: str, *, planning_seconds: float) -> Planned:
+    """Plan the job whose file lies in the store.
+
+    ``planning_seconds``: how long a planner may live; a spec without a head that is younger may
+    still be in its planner's hands.
+
+    Raises:
+        PlanningInProgress: another upload of the same name is being planned; try again later.
+        NotFound: there is no such job file.
+    """
+    body = world.store.get(JobFileKey(job).render()).body
+    try:
+        wanted = _validated(world, job, body)
+    except InvalidJob as error:
+        return _refuse(world, job, body, str(error))
+    present = find_head(world.store, job)
+    if present is None:
+        wanted = _settle_spec(world, wanted, planning_seconds)
+        present = _create(world, wanted)
+    elif _differs(read_document(world.store, SpecKey(job).render(), JobPlan), wanted):
+        reason = (
+            f"job {job}: the name is taken by another job file or other code; choose a new name"
+        )
+        return _refuse(world, job, body, reason)
+    fresh = present.head.run == wanted.run
+    send_outbox(world, present)
+    return Planned("planned" if fresh else "already planned")
+
+
+def _validated(world: World, job: str, body: bytes) -> JobPlan:
+    spec = parse_job_file(body)
+    if spec.name != job:
+        raise InvalidJob(f"job file: name: {spec.name!r} was uploaded as {job!r}; make them equal")
+    manifest = _manifest(world, spec)
+    return JobPlan(
+        run=world.new_id(),
+        job_file_sha256=digest(body),
+        spec=spec,
+        manifest=manifest,
+        code=_newest_code(world, job),
+    )
+
+
+def _manifest(world: World, spec: JobSpec) -> DatasetManifest:
+    key = ManifestKey(spec.dataset).render()
+    try:
+        manifest = read_document(world.store, key, DatasetManifest)
+    except NotFound:
+        raise InvalidJob(
+            f"job file: dataset: there is no data set {spec.dataset!r};"
+            f" push it with `spotgrad dataset push {spec.dataset} SOURCE`"
+        ) from None
+    check_splits(spec, manifest)
+    return manifest
+
+
+def check_splits(spec: JobSpec, manifest: DatasetManifest) -> None:
+    """Raise ``InvalidJob`` when the data set lacks a split that the job needs."""
+    needed: Mapping[str, str] = {"train": "training"}
+    if spec.evaluate is not None:
+        needed = {"train": "training", spec.evaluate.split: "evaluate.split"}
+    for split, purpose in needed.items():
+        if split not in manifest.splits:
+            has = ", ".join(manifest.splits)
+            raise InvalidJob(
+                f"job file: dataset {spec.dataset!r} has no split {split!r} ({purpose});"
+                f" it has: {has}"
+            )
+
+
+def _newest_code(world: World, job: str) -> CodeRef | None:
+    """Return the bundle that was uploaded last; ``submit`` uploads it before the job file."""
+    bundles = list(world.store.list(code_prefix(job)))
+    if not bundles:
+        return None
+    newest = max(bundles, key=lambda info: (info.modified_at, info.key))
+    key = CodeKey.parse(newest.key)
+    return CodeRef(key=newest.key, sha256=key.sha256, size_bytes=newest.size_bytes)
+
+
+def _differs(present: JobPlan, wanted: JobPlan) -> bool:
+    """Return whether two plans come from different uploads; data may have changed since."""
+    return (present.job_file_sha256, present.code) != (wanted.job_file_sha256, wanted.code)
+
+
+def _settle_spec(world: World, wanted: JobPlan, planning_seconds: float) -> JobPlan:
+    """Write the spec, or adopt the equal one that a planner before us wrote; return the one kept.
+
+    Two planners must not create a head on each other's spec. An abandoned spec of other content is
+    replaced only when its planner cannot be alive any more.
+    """
+    key = SpecKey(wanted.spec.name).render()
+    only_if: Absent | str = ABSENT
+    info = _info(world, key)
+    if info is not None:
+        present = read_document(world.store, key, JobPlan)
+        if present.model_copy(update={"run": wanted.run}) == wanted:
+            return present
+        age = world.clock.now() - info.modified_at
+        if age < timedelta(seconds=2 * planning_seconds):
+            raise PlanningInProgress(f"job {wanted.spec.name}: another upload is being planned")
+        only_if = info.etag
+    world.store.put(key, wanted.to_json(), only_if=only_if)
+    return wanted
+
+
+def _info(world: World, key: str) -> ObjectInfo | None:
+    return next((info for info in world.store.list(key) if info.key == key), None)
+
+
+def _create(world: World, plan: JobPlan) -> TaggedHead:
+    """Mark the job active, then create its head with ``initialize`` in the outbox."""
+    job = plan.spec.name
+    world.store.put(ActiveKey(job).render(), b"")
+    made = first_commit(plan, world)
+    etag = commit_new(world.store, made)
+    if etag is not None:
+        return TaggedHead(made.head, etag)
+    present = find_head(world.store, job)
+    if present is None:
+        raise PlanningInProgress(f"job {job}: its head was created and is gone")
+    return present
+
+
+def first_commit(plan: JobPlan, world: World) -> Successor:
+    """Return revision 0: epoch 0 open, its one subtask in the outbox."""
+    now, commit_id, job = world.clock.now(), world.new_id(), plan.spec.name
+    head = Head(
+        job=job,
+        run=plan.run,
+        revision=0,
+        commit=commit_id,
+        ledger=LedgerKey(job, 0, commit_id).render(),
+        state="PLANNING",
+        epochs=(open_initialization(now),),
+        started_at=now,
+        updated_at=now,
+    )
+    head = issue_next(head, plan, now)
+    return Successor(head, entry_for(head, previous=None))
+
+
+def _refuse(world: World, job: str, body: bytes, reason: str) -> Planned:
+    refusal = Refusal(job=job, job_file_sha256=digest(body), reason=reason, at=world.clock.now())
+    world.store.put(RefusedKey(job).render(), refusal.to_json())
+    return Planned("refused", reason)

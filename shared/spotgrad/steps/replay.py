@@ -1,0 +1,70 @@
+"""Replay: rebuild a version from the ledger, bit for bit, from the first version on.
+
+Where results have expired on the way, the stored version after them is the new start, and the
+answer says so. Invariant: what is returned has been compared with what was committed.
+"""
+
+from dataclasses import dataclass
+
+from spotgrad.errors import Malformed, NotFound
+from spotgrad.ports import ObjectReader
+from spotgrad.protocol.ledger import LedgerEntry
+from spotgrad.protocol.tensors import decode, digest
+from spotgrad.steps.chain import read_head, version_entries
+from spotgrad.steps.rebuild import rebuild
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A version rebuilt: the file, and whether it is the one that was committed."""
+
+    version: int
+    body: bytes
+    sha256: str
+    committed_sha256: str
+    from_version: int
+    """The stored version that the replay started from; 0 means from ``initialize`` on."""
+    results: int
+    """How many results were merged again."""
+
+    @property
+    def same(self) -> bool:
+        """Return whether the rebuilt bytes are the committed ones."""
+        return self.sha256 == self.committed_sha256
+
+
+def replay(store: ObjectReader, job: str, version: int) -> Rebuilt:
+    """Rebuild ``version`` of ``job``.
+
+    Raises:
+        NotFound: no such job or version, or the inputs of this very version have expired.
+        Malformed: an input is damaged, or the ledger names none.
+    """
+    entries = version_entries(store, read_head(store, job))[: version + 1]
+    if not 0 <= version < len(entries):
+        raise NotFound(
+            f"job {job}: there is no version {version}; the latest is {len(entries) - 1}"
+        )
+    body, from_version = b"", 0
+    for number, entry in enumerate(entries):
+        try:
+            body = rebuild(store, entry, decode(body) if body else None)
+        except NotFound:
+            if number == version:
+                raise
+            body, from_version = _stored(store, entry), number
+    results = sum(len(entry.merged) for entry in entries[from_version + 1 :])
+    committed = _committed_sha256(entries[version])
+    return Rebuilt(version, body, digest(body), committed, from_version, results)
+
+
+def _stored(store: ObjectReader, entry: LedgerEntry) -> bytes:
+    server = entry.server
+    body = store.get(server.key).body if server else b""
+    if digest(body) != _committed_sha256(entry):
+        raise Malformed(f"version {entry.version}: its stored bytes are not those committed")
+    return body
+
+
+def _committed_sha256(entry: LedgerEntry) -> str:
+    return entry.server.sha256 if entry.server else ""

@@ -1,0 +1,50 @@
+"""From one head to the next: revision + 1, a new commit id, a ledger entry that names the last.
+
+Pure. Invariant: a successor differs from its predecessor at least in ``revision`` and ``commit``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from spotgrad.protocol.head import Head
+from spotgrad.protocol.keys import LedgerKey
+from spotgrad.protocol.ledger import LedgerEntry
+
+
+@dataclass(frozen=True)
+class Successor:
+    """A head that is ready to be committed, and the entry that says what it changed."""
+
+    head: Head
+    entry: LedgerEntry
+
+
+def successor(before: Head, after: Head, *, commit: str, now: datetime, **facts: Any) -> Successor:
+    """Return ``after`` as the next revision of ``before``, with its ledger entry.
+
+    ``facts`` are fields of the entry: what was merged, refused, closed and so on.
+    """
+    revision = before.revision + 1
+    ledger = LedgerKey(before.job, revision, commit).render()
+    head = after.model_copy(
+        update={"revision": revision, "commit": commit, "ledger": ledger, "updated_at": now}
+    )
+    return Successor(head, entry_for(head, previous=before.ledger, **facts))
+
+
+def entry_for(head: Head, *, previous: str | None, **facts: Any) -> LedgerEntry:
+    """Return the ledger entry of the commit that ``head`` is."""
+    return LedgerEntry(
+        job=head.job,
+        run=head.run,
+        revision=head.revision,
+        commit=head.commit,
+        previous=previous,
+        at=head.updated_at,
+        state=head.state,
+        version=head.version,
+        results_merged=head.results_merged,
+        issued=head.outbox,
+        **facts,
+    )
