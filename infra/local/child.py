@@ -1,0 +1,64 @@
+"""Child processes of the local run: Python modules that live exactly as long as their parent.
+
+Every child ends when its standard input closes, so none outlives us, whatever ends us (SIGKILL
+included). Each has a process group of its own: Ctrl-C reaches the parent alone, which then ends
+them in its own order.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+
+class Child:
+    """One ``python -m module`` with pipes for standard input and output, errors into ``log``."""
+
+    def __init__(
+        self, module: str, *arguments: str, environment: Mapping[str, str], log: Path
+    ) -> None:
+        # -P: the caller's working directory must not shadow our packages; -u: logs survive a kill.
+        command = [sys.executable, "-P", "-u", "-m", module, *arguments]
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 -- our own module
+                command,
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        self.stdin = _piped(self._process.stdin)
+        self.stdout = _piped(self._process.stdout)
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while the child lives."""
+        return self._process.poll()
+
+    def kill(self) -> int:
+        """Kill the child at once and return its exit status."""
+        self._process.kill()
+        return self.end(grace_seconds=0)
+
+    def end(self, *, grace_seconds: float) -> int:
+        """Close its standard input, wait, kill it if it lingers; return its exit status.
+
+        ``stdout`` stays open: whoever reads it sees the end of the stream and closes it.
+        """
+        with suppress(BrokenPipeError):
+            self.stdin.close()
+        try:
+            return self._process.wait(grace_seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+
+def _piped(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise ValueError("Popen was asked for pipes and gave none")
+    return pipe

@@ -1,0 +1,56 @@
+"""The parent's side of the moto server: start it, know its address, end it.
+
+The emulator holds all state in memory: what is worth keeping is in the bucket, and whoever stops
+the run saves the bucket first.
+"""
+
+import json
+from pathlib import Path
+from types import TracebackType
+
+from infra.local.child import Child
+from infra.local.environment import child_environment
+
+_GRACE_SECONDS = 2.0
+
+
+class EmulatorFailed(RuntimeError):
+    """The moto server did not start."""
+
+
+class Emulator:
+    """One running moto server; a context manager that ends it."""
+
+    def __init__(self, log: Path) -> None:
+        self._child = Child("infra.local.server", environment=child_environment(), log=log)
+        ready = self._child.stdout.readline()
+        if not ready:
+            self.close()
+            raise EmulatorFailed(f"the local AWS emulator did not start; see {log}")
+        self.endpoint_url = f"http://127.0.0.1:{json.loads(ready)['port']}"
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._child.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id, for the count of what is left over."""
+        return self._child.pid
+
+    def close(self) -> None:
+        """End the process; safe to call twice."""
+        self._child.end(grace_seconds=_GRACE_SECONDS)
+        self._child.stdout.close()
+
+    def __enter__(self) -> "Emulator":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
