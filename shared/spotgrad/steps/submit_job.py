@@ -1,0 +1,110 @@
+"""A job enters the bucket: its code first, its job file last, for that PUT triggers planning.
+
+Not the reading of files and not the planning. Invariant: everything that can be checked from
+outside is checked before the first write, so a refused submission leaves the bucket as it was.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from spotgrad.errors import InvalidJob
+from spotgrad.ports import ObjectReader, ObjectStore
+from spotgrad.protocol.dataset import DatasetManifest
+from spotgrad.protocol.job import JobSpec
+from spotgrad.protocol.keys import CodeKey, JobFileKey, ManifestKey, SpecKey
+from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.tensors import digest
+from spotgrad.steps.documents import find_document
+
+__all__ = ["Submission", "Submitted", "find_manifest", "submit_job"]
+
+_TRAIN: Final = "train"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The exact bytes of the user's job file, what they say, and the code bundle beside it."""
+
+    job_file: bytes
+    spec: JobSpec
+    code: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What lies in the bucket now; ``changed`` is False when this very job was there before."""
+
+    job: str
+    manifest: DatasetManifest
+    code_sha256: str | None
+    changed: bool
+
+
+def submit_job(store: ObjectStore, submission: Submission) -> Submitted:
+    """Check the job against the bucket, then upload its code and its job file.
+
+    Raises:
+        InvalidJob: the data set is missing or lacks a split, or the name belongs to another job;
+            nothing has been written.
+    """
+    spec = submission.spec
+    manifest = find_manifest(store, spec)
+    code_sha256 = None if submission.code is None else digest(submission.code)
+    changed = not _is_planned(store, submission, code_sha256)
+    if changed:
+        if submission.code is not None and code_sha256 is not None:
+            # Written even where it exists: planning takes the bundle that was uploaded last.
+            store.put(CodeKey(spec.name, code_sha256).render(), submission.code)
+        store.put(JobFileKey(spec.name).render(), submission.job_file)
+    return Submitted(spec.name, manifest, code_sha256, changed)
+
+
+def find_manifest(store: ObjectReader, spec: JobSpec) -> DatasetManifest:
+    """Return the manifest of the job's data set, with every split that the job needs.
+
+    Raises:
+        InvalidJob: there is no such data set, or it lacks a split.
+    """
+    manifest = find_document(store, ManifestKey(spec.dataset).render(), DatasetManifest)
+    if manifest is None:
+        raise InvalidJob(
+            f"dataset: {spec.dataset!r} is not in the bucket; "
+            f"push it first: spotgrad dataset push {spec.dataset} SOURCE"
+        )
+    needed = {_TRAIN: "training"}
+    if spec.evaluate is not None:
+        needed[spec.evaluate.split] = "evaluate.split"
+    for split, purpose in needed.items():
+        if split not in manifest.splits:
+            raise InvalidJob(
+                f"dataset: {spec.dataset!r} has no split {split!r} for {purpose}; "
+                f"it has {', '.join(manifest.splits)}"
+            )
+    return manifest
+
+
+def _is_planned(store: ObjectReader, submission: Submission, code_sha256: str | None) -> bool:
+    """Return whether this very job is planned already.
+
+    Raises:
+        InvalidJob: another job of this name is.
+    """
+    name = submission.spec.name
+    plan = find_document(store, SpecKey(name).render(), JobPlan)
+    if plan is None:
+        return False
+    planned_code = None if plan.code is None else plan.code.sha256
+    different = [
+        what
+        for what, planned, offered in (
+            ("job file", plan.job_file_sha256, digest(submission.job_file)),
+            ("code", planned_code, code_sha256),
+        )
+        if planned != offered
+    ]
+    if different:
+        raise InvalidJob(
+            f"name: {name!r} is taken by a job with {' and '.join(different)} other than this; "
+            "choose another name"
+        )
+    return True
