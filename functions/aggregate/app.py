@@ -10,34 +10,18 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
+from functions.aggregate.grouping import Group, group_by_job
 from functions.runtime import Root, logger, make_root, metrics, tracer
-from spotgrad.errors import Malformed, SpotgradError
-from spotgrad.protocol.events import SqsRecord, objects_created, sqs_records
-from spotgrad.protocol.keys import ResultKey
+from spotgrad.errors import SpotgradError
+from spotgrad.protocol.events import sqs_records
 from spotgrad.settings import AggregateSettings, read
 from spotgrad.steps.aggregate_results import aggregate_results
-
-Group = list[tuple[str, ResultKey]]
 
 
 @cache
 def root() -> Root:
     settings = read(AggregateSettings)
     return make_root(settings.bucket, settings.subtasks_queue_url)
-
-
-def group_by_job(records: tuple[SqsRecord, ...]) -> tuple[dict[str, Group], list[str]]:
-    jobs: dict[str, Group] = {}
-    malformed: list[str] = []
-    for record in records:
-        try:
-            for created in objects_created(record.body):
-                key = ResultKey.parse(created.key)
-                jobs.setdefault(key.job, []).append((record.message_id, key))
-        except Malformed as reason:
-            logger.warning("malformed", message_id=record.message_id, reason=str(reason))
-            malformed.append(record.message_id)
-    return jobs, malformed
 
 
 def aggregate(job: str, group: Group) -> list[str]:
