@@ -1,0 +1,65 @@
+"""One worker's try at one subtask, as the bucket sees it: begun, alive, ended.
+
+Written for ``reconcile`` and for people; nothing that decides a merge reads it. Invariant: the end
+is the last write, since its caller has stopped the heartbeat by then.
+"""
+
+import logging
+
+from spotgrad.errors import Retry
+from spotgrad.ports import Clock, ObjectStore
+from spotgrad.protocol.attempt import Attempt, AttemptOutcome
+from spotgrad.protocol.keys import AttemptKey
+from spotgrad.protocol.result import Base
+from spotgrad.protocol.subtask import Subtask
+
+__all__ = ["AttemptRecord"]
+
+log = logging.getLogger(__name__)
+
+
+class AttemptRecord:
+    """``attempts/<job>/<epoch>/<subtask>/<attempt>.json`` of one attempt."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock,
+        subtask: Subtask,
+        *,
+        attempt: str,
+        worker: str,
+        base: Base | None,
+    ) -> None:
+        now = clock.now()
+        self.document = Attempt(
+            job=subtask.job,
+            run=subtask.run,
+            epoch=subtask.epoch,
+            subtask=subtask.subtask,
+            attempt=attempt,
+            worker=worker,
+            base=base,
+            started_at=now,
+            beat_at=now,
+        )
+        self._key = AttemptKey(subtask.job, subtask.epoch, subtask.subtask, attempt).render()
+        self._store = store
+        self._clock = clock
+
+    def beat(self) -> None:
+        """Write that the attempt is alive; the first beat is its beginning."""
+        self._write(None)
+
+    def end(self, outcome: AttemptOutcome) -> None:
+        """Write how it ended; a store that cannot take it is logged, since the work is done."""
+        try:
+            self._write(outcome)
+        except Retry as error:
+            log.warning("attempt %s ended %s, not recorded: %s", self._key, outcome, error)
+
+    def _write(self, outcome: AttemptOutcome | None) -> None:
+        self.document = self.document.model_copy(
+            update={"beat_at": self._clock.now(), "outcome": outcome}
+        )
+        self._store.put(self._key, self.document.to_json())

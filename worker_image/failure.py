@@ -1,0 +1,33 @@
+"""An exception of the user's code as the result that reports it: one line, and where it happened.
+
+Text from user code may hold anything, so it is cut and made encodable here; the head and the
+admission gate read it as it is.
+"""
+
+import traceback
+from typing import Final
+
+from spotgrad.protocol.result import Failed
+
+__all__ = ["failed"]
+
+MOST_ERROR_CHARACTERS: Final = 500
+MOST_TRACEBACK_CHARACTERS: Final = 20_000
+
+
+def failed(error: BaseException, batch_idx: int | None) -> Failed:
+    """Return the result that says what was raised; of a long traceback the end is kept."""
+    lines = traceback.format_exception_only(error)
+    # A SyntaxError shows its source first; every other type says all in the first line.
+    line = lines[-1] if isinstance(error, SyntaxError) else lines[0]
+    trace = "".join(traceback.format_exception(error))
+    return Failed(
+        error=_encodable(line.strip().partition("\n")[0][:MOST_ERROR_CHARACTERS]),
+        traceback=_encodable(trace[-MOST_TRACEBACK_CHARACTERS:]),
+        batch_idx=batch_idx,
+    )
+
+
+def _encodable(text: str) -> str:
+    """Replace lone surrogates, which no UTF-8 document can hold."""
+    return text.encode("utf-8", "replace").decode()

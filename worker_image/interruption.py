@@ -1,0 +1,49 @@
+"""A request to stop, from SIGTERM, SIGINT or a test: asked for once, seen for ever.
+
+A pipe rather than a ``threading.Event``: a signal handler runs in the middle of whatever the main
+thread does, and setting an event whose lock that thread holds would hang it.
+"""
+
+import os
+import select
+import signal
+from types import FrameType
+from typing import Final
+
+__all__ = ["Stop"]
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stop:
+    """Whether the worker was asked to stop; waiting on it ends at once when it is."""
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._reader, self._writer = os.pipe()
+
+    def install(self) -> None:
+        """Let SIGTERM and SIGINT request the stop; a second signal changes nothing."""
+        for number in SIGNALS:
+            signal.signal(number, self._on_signal)
+
+    def request(self) -> None:
+        """Ask the worker to stop: it finishes nothing and gives its message back."""
+        if not self.requested:
+            self.requested = True
+            os.write(self._writer, b"!")
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a request, at most ``seconds``, and return whether there is one."""
+        # Nobody reads the byte, so the pipe stays readable for whoever waits next.
+        ready, _, _ = select.select([self._reader], [], [], max(0.0, seconds))
+        return bool(ready)
+
+    def close(self) -> None:
+        """Close both ends of the pipe; for tests, which make many."""
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self.request()
