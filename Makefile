@@ -1,0 +1,39 @@
+# The two commands that matter: `make demo` and `make test`. Everything they need they install.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= 2
+
+.PHONY: help install demo test check fast clean
+
+help:  ## what there is
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
+
+# pip alone: it takes the CPU build of torch that the constraints file pins where there is one.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
+	touch $@
+
+install: $(VENV)/.installed  ## make .venv with the spotgrad command in it
+
+demo: install  ## train the digits job through the whole pipeline on this machine
+	$(BIN)/spotgrad local run examples/digits/job.yaml --workers $(WORKERS) --fresh
+
+test: check  ## the gate: linters, types, architecture, every test (what .ci/run calls)
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
+	$(BIN)/python -m coverage report --fail-under=100 --include='*/spotgrad/protocol/*,*/spotgrad/merging/*,*/spotgrad/planning/*,*/spotgrad/steps/*'
+
+check: install  ## linters, types and architecture only
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/cfn-lint template.yaml
+
+fast: install  ## the unit tests alone
+	$(BIN)/python -m pytest tests/unit tests/functions
+
+clean:  ## remove what was built and what local runs left
+	rm -rf $(VENV) .spotgrad .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache
