@@ -1,0 +1,77 @@
+"""The laptop's worker fleet: ``python -m worker_image`` as many times as wanted, kept alive.
+
+AWS Batch's part in the cloud. A worker that vanishes is replaced, as a Spot instance is; workers
+that cannot even start end the run with their own last words.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+
+from infra.local.child import Child
+from spotgrad.errors import Reject
+
+GRACE_SECONDS = 5.0
+STARTS_PER_WORKER = 50
+"""More replacements than this in one run means that no worker survives."""
+
+
+class WorkersFailed(Reject):
+    """Workers end as fast as they are started."""
+
+
+class Fleet:
+    """``size`` workers; ``tend`` replaces those that ended."""
+
+    def __init__(
+        self,
+        size: int,
+        environment: Callable[[str], Mapping[str, str]],
+        log: Path,
+        arguments: Sequence[str] = (),
+    ) -> None:
+        self._size = size
+        self._environment = environment
+        self._log = log
+        self._arguments = arguments
+        self._numbers = count(1)
+        self._children: list[Child] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that were alive when last tended."""
+        return [child.pid for child in self._children]
+
+    def tend(self) -> int:
+        """Start what is missing; return how many workers ended since the last call.
+
+        Raises:
+            WorkersFailed: too many of them have ended in this run.
+        """
+        alive = [child for child in self._children if child.poll() is None]
+        ended = len(self._children) - len(alive)
+        for child in self._children:
+            if child not in alive:
+                child.end(grace_seconds=0)
+                child.stdout.close()
+        self._children = alive
+        while len(self._children) < self._size:
+            self._children.append(self._start())
+        return ended
+
+    def stop(self) -> None:
+        """End every worker: each gives its message back and leaves."""
+        for child in self._children:
+            child.stdin.close()
+        for child in self._children:
+            child.end(grace_seconds=GRACE_SECONDS)
+            child.stdout.close()
+        self._children = []
+
+    def _start(self) -> Child:
+        number = next(self._numbers)
+        if number > STARTS_PER_WORKER * self._size:
+            raise WorkersFailed(f"workers end as fast as they start; see {self._log}")
+        arguments = ("--leave-with-parent", *self._arguments)
+        environment = self._environment(f"local-{number}")
+        return Child("worker_image", *arguments, environment=environment, log=self._log)

@@ -1,0 +1,103 @@
+"""One laptop's deployment of ``template.yaml``: emulator, resources, functions, event pump.
+
+A context manager: what it starts it ends, whatever happens inside. It knows no job and no worker.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from infra.local.cloud import Cloud, connect_notifications, create_cloud, queue_depth
+from infra.local.delivery import Delivery, once
+from infra.local.emulator import Emulator
+from infra.local.environment import child_environment, local_clients
+from infra.local.function import Deployment, FunctionPool
+from infra.local.pump import Pump, Wiring
+from infra.local.topology import LOCAL_PARAMETERS, FunctionResource, Topology, read_topology
+from spotgrad.aws.clients import Clients
+from spotgrad.aws.s3 import S3Store
+from spotgrad.system import SystemClock
+
+SUBTASKS = "SubtasksQueue"
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """Where logs go, and how events are delivered (tests and chaos deliver some twice)."""
+
+    logs: Path
+    deliver: Delivery = once
+
+
+class Stack:
+    """The deployment, from ``with`` to the end of the block."""
+
+    def __init__(self, options: StackOptions) -> None:
+        self._options = options
+        self._resources = ExitStack()
+        self.topology: Topology = read_topology()
+        self.lease_seconds = int(LOCAL_PARAMETERS["LeaseSeconds"])
+
+    def __enter__(self) -> Self:
+        with ExitStack() as resources:
+            self.emulator = resources.enter_context(Emulator(self._options.logs / "aws.log"))
+            self.clients: Clients = local_clients(self.emulator.endpoint_url)
+            self.cloud: Cloud = create_cloud(self.topology, self.clients)
+            self.store = S3Store(self.clients.s3, self.cloud.bucket)
+            self._resources = resources.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._resources.close()
+
+    def start(self) -> None:
+        """Connect the bucket's events and begin to pump; a restored bucket is in place by now."""
+        connect_notifications(self.topology, self.cloud, self.clients)
+        functions = {
+            name: self._pool(function) for name, function in self.topology.functions.items()
+        }
+        self.pump = Pump(
+            Wiring(
+                topology=self.topology,
+                cloud=self.cloud,
+                functions=functions,
+                sqs=self.clients.sqs,
+                now=SystemClock().now,
+                deliver=self._options.deliver,
+            )
+        )
+        self._resources.callback(self.pump.stop)
+        self.pump.start()
+
+    def worker_environment(self, name: str) -> dict[str, str]:
+        """Return the environment of one worker process: one thread, or two workers cost ten."""
+        extra = {
+            "SPOTGRAD_BUCKET": self.cloud.bucket,
+            "SPOTGRAD_SUBTASKS_QUEUE_URL": self.cloud.queue_urls[SUBTASKS],
+            "SPOTGRAD_LEASE_SECONDS": str(self.lease_seconds),
+            "SPOTGRAD_THREADS": "1",
+            "SPOTGRAD_WORKER_NAME": name,
+            "OMP_NUM_THREADS": "1",
+        }
+        return child_environment(self.emulator.endpoint_url, extra=extra)
+
+    def depths(self) -> Mapping[str, int]:
+        """Return how many messages each queue holds."""
+        urls = self.cloud.queue_urls
+        return {name: queue_depth(url, self.clients) for name, url in urls.items()}
+
+    def _pool(self, function: FunctionResource) -> FunctionPool:
+        own = self.cloud.environment(function.environment)
+        environment = child_environment(self.emulator.endpoint_url, extra=own)
+        log = self._options.logs / f"{function.logical_id}.log"
+        sources = function.event_sources
+        concurrency = max((source.maximum_concurrency for source in sources), default=1)
+        return FunctionPool(Deployment(function, environment, log), concurrency=concurrency)
