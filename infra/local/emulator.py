@@ -11,6 +11,7 @@ from types import TracebackType
 from infra.local.child import Child
 from infra.local.environment import child_environment
 
+SERVER = "infra.local.server"
 _GRACE_SECONDS = 2.0
 
 
@@ -22,7 +23,7 @@ class Emulator:
     """One running moto server; a context manager that ends it."""
 
     def __init__(self, log: Path) -> None:
-        self._child = Child("infra.local.server", environment=child_environment(), log=log)
+        self._child = Child(SERVER, environment=child_environment(), log=log)
         ready = self._child.stdout.readline()
         if not ready:
             self.close()
@@ -33,6 +34,11 @@ class Emulator:
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._child.poll() is None
+
+    @property
+    def exit_status(self) -> int | None:
+        """The status it ended with, or None while it runs."""
+        return self._child.poll()
 
     @property
     def pid(self) -> int:

@@ -79,10 +79,10 @@ def answer(handler: Handler, request: dict[str, Any]) -> str:
 
 def main(arguments: list[str]) -> int:
     """Serve requests until standard input closes; returns only when the import failed."""
-    protocol = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    incoming, protocol = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    _give_the_handler_streams_of_its_own()
     requests: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
+    threading.Thread(target=_read, args=(incoming, requests), daemon=True).start()
     try:
         handler = load_handler(arguments[0])
     except Exception as error:  # noqa: BLE001 -- user code may raise anything while it is imported
@@ -91,6 +91,13 @@ def main(arguments: list[str]) -> int:
     _say(protocol, json.dumps({"ready": True}))
     while True:
         _say(protocol, answer(handler, json.loads(requests.get())))
+
+
+def _give_the_handler_streams_of_its_own() -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
 
 
 def _read(stream: BinaryIO, requests: "queue.SimpleQueue[bytes]") -> None:
@@ -105,6 +112,7 @@ def _say(protocol: BinaryIO, line: str) -> None:
 
 
 def _report(error: Exception) -> dict[str, object]:
+    traceback.print_exception(error)  # into the log, as Lambda does
     return {
         "error": {
             "errorType": type(error).__name__,

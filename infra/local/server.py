@@ -8,6 +8,7 @@ an upload that breaks off half-way leaves no object.
 
 import io
 import json
+import os
 import re
 import signal
 import sys
@@ -92,7 +93,7 @@ def main() -> None:
 
 
 def _until_parent_is_gone(over: threading.Event) -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(sys.stdin.fileno(), 4096):  # no buffer: its lock would abort the exit
         pass
     over.set()
 
