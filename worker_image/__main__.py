@@ -1,4 +1,7 @@
-"""The container's entry: ``python -m worker_image [--until-idle SECONDS] [--slow SECONDS]``."""
+"""The container's entry: ``python -m worker_image [--until-idle SECONDS] [--slow SECONDS]``.
+
+``--leave-with-parent`` is for a fleet on one machine: its workers must not outlive it.
+"""
 
 import argparse
 import math
@@ -26,8 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="SECONDS",
         help="wait in each training subtask, for fault tests",
     )
+    parser.add_argument(
+        "--leave-with-parent",
+        action="store_true",
+        help="leave when standard input ends, which it does when the parent process ends",
+    )
     options = parser.parse_args(arguments)
-    return start(until_idle_seconds=options.until_idle, slow_seconds=options.slow)
+    return start(
+        until_idle_seconds=options.until_idle,
+        slow_seconds=options.slow,
+        leave_with_parent=options.leave_with_parent,
+    )
 
 
 def _seconds(text: str) -> float:

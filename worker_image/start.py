@@ -4,15 +4,29 @@ Signals are listened to before torch is imported, which takes seconds: a machine
 at any moment, and that is no error.
 """
 
+import sys
+import threading
+from typing import IO
+
 from worker_image.interruption import Stop
 
 __all__ = ["start"]
 
 
-def start(*, until_idle_seconds: float | None, slow_seconds: float) -> int:
+def start(
+    *, until_idle_seconds: float | None, slow_seconds: float, leave_with_parent: bool = False
+) -> int:
     """Work until idle or asked to stop, and return the exit code (see ``worker_image.main``)."""
     stop = Stop()
     stop.install()
+    if leave_with_parent:
+        threading.Thread(target=_stop_with, args=(sys.stdin.buffer, stop), daemon=True).start()
     from worker_image.main import run  # torch comes with it
 
     return run(stop, until_idle_seconds=until_idle_seconds, slow_seconds=slow_seconds)
+
+
+def _stop_with(stdin: IO[bytes], stop: Stop) -> None:
+    """Ask the worker to stop when ``stdin`` ends: the kernel closes it even after a SIGKILL."""
+    stdin.read()
+    stop.request()
