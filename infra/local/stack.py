@@ -38,6 +38,7 @@ class Stack:
     def __init__(self, options: StackOptions) -> None:
         self._options = options
         self._resources = ExitStack()
+        self._pumping = ExitStack()
         self.topology: Topology = read_topology()
         self.lease_seconds = int(LOCAL_PARAMETERS["LeaseSeconds"])
 
@@ -74,8 +75,13 @@ class Stack:
                 deliver=self._options.deliver,
             )
         )
-        self._resources.callback(self.pump.stop)
+        self._pumping = self._resources.enter_context(ExitStack())
+        self._pumping.callback(self.pump.stop)
         self.pump.start()
+
+    def stop(self) -> None:
+        """Stop the events, so that the bucket is at rest; the emulator lives on until the end."""
+        self._pumping.close()
 
     def worker_environment(self, name: str) -> dict[str, str]:
         """Return the environment of one worker process: one thread, or two workers cost ten."""
