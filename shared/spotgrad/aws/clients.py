@@ -1,13 +1,15 @@
 """The only maker of boto3 clients: one of each per process, made by the composition root.
 
-Region, profile, credentials and endpoint are exactly what boto3 reads (``AWS_REGION``,
-``AWS_PROFILE``, ``AWS_ENDPOINT_URL``, ``~/.aws``): nothing here overrides them.
+Region, profile, credentials and endpoint are what botocore reads (``AWS_PROFILE``,
+``AWS_ENDPOINT_URL``, ``~/.aws`` ...) and nothing here overrides them. One variable is added:
+``AWS_REGION``, which every other AWS SDK reads and botocore does not.
 """
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import boto3
+import botocore.session
 from botocore.config import Config
 
 from spotgrad.aws.translate import translated
@@ -18,10 +20,14 @@ if TYPE_CHECKING:  # the stubs are a development dependency
 
 __all__ = ["Clients", "make_clients"]
 
+# botocore's own row for "region", with one more name for the variable; the first one set counts
+# https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html
+_SESSION_VARIABLES = {"region": ("region", ["AWS_REGION", "AWS_DEFAULT_REGION"], None, None)}
+
 # Adaptive: backs off with jitter and also slows the whole client down once AWS throttles it
 # https://docs.aws.amazon.com/boto3/latest/guide/retries.html
 _COMMON = Config(
-    retries={"mode": "adaptive", "max_attempts": 6},
+    retries={"mode": "adaptive", "total_max_attempts": 6},
     connect_timeout=5,
     read_timeout=60,  # above the 20 s of a long poll, and S3 may be slow to its first byte
     max_pool_connections=32,  # one per thread of the largest worker or copy, with room
@@ -53,7 +59,8 @@ def make_clients() -> Clients:
         MissingSetting: no region, an unknown profile, or a configuration that cannot be read.
     """
     with translated("connect to AWS"):
-        session = boto3.session.Session()
+        reader = botocore.session.Session(session_vars=_SESSION_VARIABLES)
+        session = boto3.session.Session(botocore_session=reader)
         return Clients(s3=_s3(session), sqs=session.client("sqs", config=_COMMON))
 
 

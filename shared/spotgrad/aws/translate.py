@@ -2,8 +2,8 @@
 
 Answers of AWS are looked up by operation and code, by code, then by HTTP status; what botocore
 raises without an answer is looked up by class. A test walks botocore's service models and its
-exceptions and fails when one has no row here. No retries: botocore has done them already
-(``spotgrad.aws.clients``), so what arrives here is its last word.
+exceptions and fails when one has no row here (or is one of ``BUGS``). No retries: botocore has
+done them (``spotgrad.aws.clients``), so what arrives here is its last word.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,16 @@ from spotgrad.errors import (
 )
 from spotgrad.settings import MissingSetting
 
-__all__ = ["BY_CODE", "BY_EXCEPTION", "BY_STATUS", "Rule", "code_of", "translate", "translated"]
+__all__ = [
+    "BUGS",
+    "BY_CODE",
+    "BY_EXCEPTION",
+    "BY_STATUS",
+    "Rule",
+    "code_of",
+    "translate",
+    "translated",
+]
 
 
 @dataclass(frozen=True)
@@ -126,6 +135,7 @@ BY_EXCEPTION: Mapping[type[Exception], Rule] = MappingProxyType(
                 boto.FlexibleChecksumError,
                 boto.AwsChunkedWrapperError,
                 boto.CapacityNotAvailableError,
+                boto.PaginationError,
                 boto.MetadataRetrievalError,
                 boto.CredentialRetrievalError,
                 boto.TokenRetrievalError,
@@ -160,6 +170,7 @@ BY_EXCEPTION: Mapping[type[Exception], Rule] = MappingProxyType(
                 boto.InvalidChecksumConfigError,
                 boto.InvalidDefaultsMode,
                 boto.InvalidEndpointConfigurationError,
+                boto.InvalidEndpointDiscoveryConfigurationError,
                 boto.InvalidIMDSEndpointError,
                 boto.InvalidIMDSEndpointModeError,
                 boto.InvalidProxiesConfigError,
@@ -169,6 +180,7 @@ BY_EXCEPTION: Mapping[type[Exception], Rule] = MappingProxyType(
                 boto.InvalidSTSRegionalEndpointsConfigError,
                 boto.UnknownSignatureVersionError,
                 boto.UnsupportedSignatureVersionError,
+                boto.ValidationError,
             ),
             WRONG_CONFIG,
         ),
@@ -186,6 +198,24 @@ BY_EXCEPTION: Mapping[type[Exception], Rule] = MappingProxyType(
         boto.ParamValidationError: REFUSED,
         boto.UnseekableStreamError: REFUSED,
     }
+)
+
+# Our own mistakes, or a broken installation, must look like it: they pass untranslated.
+BUGS: tuple[type[Exception], ...] = (
+    boto.ApiVersionNotFoundError,
+    boto.DataNotFoundError,
+    boto.InvalidExpressionError,
+    boto.MD5UnavailableError,
+    boto.MissingParametersError,
+    boto.OperationNotPageableError,
+    boto.StubResponseError,
+    boto.UnknownClientMethodError,
+    boto.UnknownServiceStyle,
+    boto.UnsupportedS3ControlArnError,
+    boto.UnsupportedS3ControlConfigurationError,
+    boto.UnsupportedServiceProtocolsError,
+    boto.WaiterConfigError,
+    boto.WaiterError,
 )
 
 # SQS answers in two dialects: its JSON model's names, and the query protocol's codes.
@@ -237,5 +267,7 @@ def translated(what: str) -> Iterator[None]:
     """
     try:
         yield
+    except BUGS:
+        raise
     except (ClientError, BotoCoreError) as error:
         raise translate(error, what) from error
