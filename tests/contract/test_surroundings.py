@@ -11,7 +11,9 @@ from tests.fakes.environment import DUMMY
 
 
 def test_no_socket_leads_beyond_loopback() -> None:
-    with socket.socket() as outward, pytest.raises(SocketConnectBlockedError):
+    # pytest-socket warns before it raises, and warnings are errors here.
+    blocked = (SocketConnectBlockedError, UserWarning)
+    with socket.socket() as outward, pytest.raises(blocked, match=r"192\.0\.2\.1"):
         outward.connect(("192.0.2.1", 80))  # TEST-NET-1, RFC 5737: never anybody's
 
 
