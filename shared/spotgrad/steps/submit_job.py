@@ -5,7 +5,6 @@ outside is checked before the first write, so a refused submission leaves the bu
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from spotgrad.errors import InvalidJob
 from spotgrad.ports import ObjectReader, ObjectStore
@@ -15,10 +14,9 @@ from spotgrad.protocol.keys import CodeKey, JobFileKey, ManifestKey, SpecKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.documents import find_document
+from spotgrad.steps.plan_job import check_splits
 
 __all__ = ["Submission", "Submitted", "find_manifest", "submit_job"]
-
-_TRAIN: Final = "train"
 
 
 @dataclass(frozen=True)
@@ -71,15 +69,7 @@ def find_manifest(store: ObjectReader, spec: JobSpec) -> DatasetManifest:
             f"dataset: {spec.dataset!r} is not in the bucket; "
             f"push it first: spotgrad dataset push {spec.dataset} SOURCE"
         )
-    needed = {_TRAIN: "training"}
-    if spec.evaluate is not None:
-        needed[spec.evaluate.split] = "evaluate.split"
-    for split, purpose in needed.items():
-        if split not in manifest.splits:
-            raise InvalidJob(
-                f"dataset: {spec.dataset!r} has no split {split!r} for {purpose}; "
-                f"it has {', '.join(manifest.splits)}"
-            )
+    check_splits(spec, manifest)
     return manifest
 
 

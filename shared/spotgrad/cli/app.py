@@ -1,0 +1,169 @@
+"""The commands, their options and their help: a table of contents.
+
+What a command does is in a module of its own, imported when it is called: ``spotgrad --help`` loads
+neither numpy nor boto3.
+"""
+
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from spotgrad.cli.options import (
+    AnyBucket,
+    AsJson,
+    Bucket,
+    DatasetName,
+    JobFile,
+    JobName,
+    VersionNumber,
+)
+from spotgrad.cli.output import Output
+from spotgrad.cli.plugins import CommandGroup
+from spotgrad.cli.where import open_store
+from spotgrad.system import SystemClock
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    cls=CommandGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Train PyTorch models on capacity that may vanish at any moment.",
+)
+dataset = typer.Typer(help="Data sets in the bucket.")
+app.add_typer(dataset, name="dataset")
+
+Source = Annotated[
+    Path, typer.Argument(metavar="SOURCE", help="An .npz file, or a .py file with arrays().")
+]
+Shards = Annotated[
+    int | None,
+    typer.Option(min=1, max=900_000, help="Training shards.", show_default="the source's, or 16"),
+]
+Validation = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="Share held out from plain columns.", show_default="0.2"),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Of the shuffle and the validation split.")]
+Shuffle = Annotated[bool, typer.Option(help="Spread the samples over the shards at random.")]
+Target = Annotated[Path, typer.Option("--output", help="A file, or a folder to put it in.")]
+AnyTarget = Annotated[Path | None, typer.Option("--output", help="Where to write the model.")]
+AnyVersion = Annotated[
+    int | None,
+    typer.Option("--version", min=0, help="A version.", show_default="the final, or the latest"),
+]
+
+
+@app.command()
+def validate(job_file: JobFile, *, bucket: AnyBucket = None, as_json: AsJson = False) -> None:
+    """Check a job file and its task; with a bucket, its data set too."""
+    from spotgrad.cli.submit import validate
+
+    store = None if bucket is None else open_store(bucket)
+    validate(job_file, store, Output(as_json=as_json))
+
+
+@dataset.command("push")
+def dataset_push(  # noqa: PLR0913 - typer reads one parameter per option
+    name: DatasetName,
+    source: Source,
+    *,
+    shards: Shards = None,
+    validation: Validation = None,
+    seed: Seed = 0,
+    shuffle: Shuffle = True,
+    bucket: Bucket,
+    as_json: AsJson = False,
+) -> None:
+    """Cut a data set into shards and upload it; what is there already is not uploaded again."""
+    from spotgrad.cli.data import Options, push
+
+    options = Options(shards, validation, seed, shuffle)
+    push(name, source, options, open_store(bucket), Output(as_json=as_json))
+
+
+@app.command()
+def submit(job_file: JobFile, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """Check a job, then upload its code and its job file: that starts it."""
+    from spotgrad.cli.submit import submit
+
+    submit(job_file, open_store(bucket), Output(as_json=as_json))
+
+
+@app.command("list")
+def list_(*, bucket: Bucket, as_json: AsJson = False) -> None:
+    """List the jobs in a bucket."""
+    from spotgrad.cli.show import list_all
+
+    list_all(open_store(bucket), SystemClock(), Output(as_json=as_json))
+
+
+@app.command()
+def status(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """Say how a job stands."""
+    from spotgrad.cli.show import show_status
+
+    show_status(open_store(bucket), SystemClock(), job, Output(as_json=as_json))
+
+
+@app.command()
+def watch(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """Show a job until it ends; the exit code is 0 if it succeeded."""
+    from spotgrad.cli.watch import watch
+
+    store, output = open_store(bucket), Output(as_json=as_json)
+    _exit(good=watch(store, SystemClock(), job, output, Event().wait))
+
+
+@app.command()
+def versions(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """List the model versions of a job."""
+    from spotgrad.cli.versions import versions
+
+    versions(open_store(bucket), job, Output(as_json=as_json))
+
+
+@app.command()
+def pull(
+    job: JobName,
+    *,
+    version: AnyVersion = None,
+    output: Target = Path("model.safetensors"),
+    bucket: Bucket,
+    as_json: AsJson = False,
+) -> None:
+    """Download a model version."""
+    from spotgrad.cli.pull import pull
+
+    pull(open_store(bucket), job, version, output, Output(as_json=as_json))
+
+
+@app.command()
+def audit(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """Prove from the bucket that a job is what its ledger says; exit code 1 if it is not."""
+    from spotgrad.cli.proof import prove
+
+    _exit(good=prove(open_store(bucket), job, Output(as_json=as_json)))
+
+
+@app.command()
+def replay(
+    job: JobName,
+    *,
+    version: VersionNumber,
+    output: AnyTarget = None,
+    bucket: Bucket,
+    as_json: AsJson = False,
+) -> None:
+    """Rebuild a version from the ledger; exit code 1 if it differs from the committed one."""
+    from spotgrad.cli.proof import rebuild
+
+    store = open_store(bucket)
+    _exit(good=rebuild(store, job, version, output, Output(as_json=as_json)))
+
+
+def _exit(*, good: bool) -> None:
+    if not good:
+        raise typer.Exit(1)

@@ -1,0 +1,43 @@
+"""The arguments and options that commands share, and what each may hold. No command is here."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spotgrad.errors import Malformed
+from spotgrad.protocol.key_grammar import rendered
+
+__all__ = ["AnyBucket", "AsJson", "Bucket", "DatasetName", "JobFile", "JobName", "VersionNumber"]
+
+_BUCKET = typer.Option(
+    "--bucket", envvar="SPOTGRAD_BUCKET", help="A bucket's name, or a directory like one."
+)
+
+
+def _job_name(value: str) -> str:
+    return _in_grammar("job", value)
+
+
+def _dataset_name(value: str) -> str:
+    return _in_grammar("dataset", value)
+
+
+def _in_grammar(field: str, value: str) -> str:
+    try:
+        return rendered(field, value)
+    except Malformed as error:
+        raise typer.BadParameter(
+            f"{value!r} is no name of a {field}: lower-case letters, digits and hyphens, at most 63"
+        ) from error
+
+
+JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
+JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", callback=_job_name)]
+DatasetName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The data set's name.", callback=_dataset_name)
+]
+Bucket = Annotated[str, _BUCKET]
+AnyBucket = Annotated[str | None, _BUCKET]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+VersionNumber = Annotated[int, typer.Option("--version", min=0, help="The number of a version.")]

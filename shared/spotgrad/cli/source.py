@@ -1,0 +1,158 @@
+"""Where a data set comes from: an ``.npz`` file, or a ``.py`` file with ``arrays()``.
+
+Only reading: what makes a valid data set is said by ``planning.sharding``. Nothing is unpickled.
+"""
+
+import importlib.util
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spotgrad.errors import InvalidJob
+from spotgrad.planning.sharding import TRAIN, VALIDATION, Arrays, hold_out
+
+__all__ = ["DEFAULT_VALIDATION", "Source", "load_source", "splits_of"]
+
+DEFAULT_VALIDATION: Final = 0.2
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a source holds: ``splits`` by name, or plain ``columns`` that are yet to be split."""
+
+    splits: Mapping[str, Arrays] | None = None
+    columns: Arrays | None = None
+    shards: int | None = None
+    """How many training shards the source itself asks for."""
+
+
+def load_source(path: Path) -> Source:
+    """Read a source.
+
+    Raises:
+        InvalidJob: it is neither ``.npz`` nor ``.py``, or cannot be read: one line.
+    """
+    if not path.is_file():
+        raise InvalidJob(f"source {path}: there is no such file")
+    if path.suffix == ".npz":
+        return _from_npz(path)
+    if path.suffix == ".py":
+        return _from_python(path)
+    raise InvalidJob(
+        f"source {path}: give an .npz file, or a .py file with arrays(), not {path.suffix!r}"
+    )
+
+
+def splits_of(source: Source, *, validation: float | None, seed: int) -> Mapping[str, Arrays]:
+    """Return the splits of a source; plain columns are split, named splits are taken as named.
+
+    Raises:
+        InvalidJob: ``validation`` is asked of a source that names its splits, or leaves nothing.
+    """
+    if source.columns is not None:
+        share = DEFAULT_VALIDATION if validation is None else validation
+        return hold_out(source.columns, share, seed)
+    splits = source.splits or {}
+    if validation is not None:
+        raise InvalidJob(
+            f"--validation {validation:g}: the source names its splits itself "
+            f"({', '.join(splits)}); leave the option out"
+        )
+    return splits
+
+
+def _from_npz(path: Path) -> Source:
+    try:
+        found = np.load(path, allow_pickle=False)
+        if not isinstance(found, np.lib.npyio.NpzFile):
+            raise InvalidJob(f"source {path}: one bare array, not an .npz file; use numpy.savez")
+        with found:
+            arrays: dict[str, NDArray[Any]] = dict(found.items())
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidJob(f"source {path}: not a readable .npz file: {_line(error)}") from error
+    named = [key for key in arrays if "." in key]
+    if named and len(named) < len(arrays):
+        plain = next(key for key in arrays if "." not in key)
+        raise InvalidJob(
+            f"source {path}: {plain!r} names no split, but {named[0]!r} does; "
+            "write <split>.<column> for all arrays, or for none"
+        )
+    if not named:
+        return Source(columns=arrays)
+    splits: dict[str, dict[str, NDArray[Any]]] = {}
+    for key, array in arrays.items():
+        split, _, column = key.partition(".")
+        splits.setdefault(split, {})[column] = array
+    return Source(splits=splits)
+
+
+def _from_python(path: Path) -> Source:
+    with _users_code(path):
+        module = _blamed(path, lambda: _imported(path))
+        arrays, shards = getattr(module, "arrays", None), getattr(module, "SHARDS", None)
+        if not callable(arrays):
+            raise InvalidJob(f"source {path}: it has no function arrays()")
+        made = _blamed(path, arrays)
+    if shards is not None and (type(shards) is not int or shards < 1):
+        raise InvalidJob(f"source {path}: SHARDS = {shards!r}: a whole number above 0 is needed")
+    return Source(splits=_checked(path, made), shards=shards)
+
+
+@contextmanager
+def _users_code(path: Path) -> Iterator[None]:
+    """Let the file import its neighbours, as a script does; what it prints goes to stderr."""
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.path.remove(folder)
+
+
+def _imported(path: Path) -> ModuleType:
+    """Run a file as a module of its own, whatever its name is."""
+    spec = importlib.util.spec_from_file_location(f"spotgrad_source_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ImportError("it is no Python module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _blamed(path: Path, code: Callable[[], Any]) -> Any:
+    """Call the user's code; whatever it raises is a finding about it, in one line."""
+    try:
+        return code()
+    except Exception as error:
+        raise InvalidJob(f"source {path}: {type(error).__name__}: {_line(error)}") from error
+
+
+def _checked(path: Path, made: Any) -> dict[str, dict[str, NDArray[Any]]]:
+    shape_is_right = isinstance(made, Mapping) and all(
+        isinstance(split, str)
+        and isinstance(columns, Mapping)
+        and all(isinstance(name, str) for name in columns)
+        for split, columns in made.items()
+    )
+    if not shape_is_right:
+        raise InvalidJob(
+            f"source {path}: arrays() must return {{split: {{column: array}}}}, such as "
+            f"{{{TRAIN!r}: {{'x': x, 'y': y}}, {VALIDATION!r}: ...}}"
+        )
+    return {
+        split: {name: np.asarray(array) for name, array in columns.items()}
+        for split, columns in made.items()
+    }
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,48 @@
+"""``--bucket`` -> a store: an S3 bucket by name, or a directory that a local run left behind."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from spotgrad.ports import ObjectStore
+from spotgrad.settings import MissingSetting
+
+__all__ = ["open_store"]
+
+_SCHEME: Final = "s3://"
+
+
+def open_store(bucket: str) -> ObjectStore:
+    """Return the store that ``bucket`` names.
+
+    A directory is one that exists, or whatever contains a path separator; ``s3://name`` is a
+    bucket, also beside a directory of that name.
+
+    Raises:
+        MissingSetting: a path that is no directory, or a bucket with a path behind it.
+    """
+    if bucket.startswith(_SCHEME):
+        return _s3(bucket.removeprefix(_SCHEME).removesuffix("/"), bucket)
+    if Path(bucket).is_dir() or os.sep in bucket:
+        return _directory(Path(bucket))
+    return _s3(bucket, bucket)
+
+
+def _directory(path: Path) -> ObjectStore:
+    from spotgrad.directory.store import DirectoryStore
+
+    if not path.is_dir():
+        raise MissingSetting(
+            f"--bucket {path}: there is no such directory; name another or make it"
+        )
+    return DirectoryStore(path)
+
+
+def _s3(name: str, given: str) -> ObjectStore:
+    if not name or "/" in name:
+        raise MissingSetting(f"--bucket {given}: give the bucket's name alone, without a path")
+    # boto3 takes half a second to import: only here.
+    from spotgrad.aws.clients import make_clients
+    from spotgrad.aws.s3 import S3Store
+
+    return S3Store(make_clients().s3, name)
