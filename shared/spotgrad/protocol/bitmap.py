@@ -31,10 +31,12 @@ class Bitmap:
     @classmethod
     def of(cls, members: Iterable[int]) -> Self:
         """Return the set of ``members``, in any order and with any repetition."""
-        flags = bytearray(SHARD_LIMIT // 8)
-        for member in members:
-            _check(member)
-            flags[member >> 3] |= 1 << (member & 7)
+        numbers = frozenset(members)
+        for number in numbers:
+            _check(number)
+        flags = bytearray((max(numbers, default=0) >> 3) + 1)
+        for number in numbers:
+            flags[number >> 3] |= 1 << (number & 7)
         return cls(int.from_bytes(flags, "little"))
 
     @classmethod

@@ -147,7 +147,7 @@ def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
         (b"a: {<<: {b: 1}}", "line 1, column 5: merge keys are not allowed: write the values out"),
         (b"1: a", "line 1, column 1: a key must be text: put it in quotes"),
         (b"true: a", "line 1, column 1: a key must be text"),
-        (b"{: a}", "line 1, column 2: a key must be text"),
+        (b"{: a}", "line 1, column 2: expected the node content"),
         (b"? [a]\n: b", "line 1, column 3: a key must be text"),
         (b"? {a: 1}\n: b", "line 1, column 3: a key must be text"),
         (b"a: .nan", "line 1, column 4: .nan is not a finite number"),
