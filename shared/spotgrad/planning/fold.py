@@ -5,16 +5,18 @@ subtask that is open (``standing.why_not_open`` said None) and returns a new hea
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 from spotgrad.errors import NotOpen
-from spotgrad.planning.standing import number_of, open_progress, with_progress
+from spotgrad.planning.standing import number_of, open_progress, same, with_progress, without
 from spotgrad.protocol.head import (
     DeadSubtask,
     EpochProgress,
     EvaluationProgress,
     Fault,
     Head,
+    Reissue,
     WorkItem,
 )
 from spotgrad.protocol.plan import JobPlan
@@ -31,10 +33,16 @@ class Mishap:
     attempt: str
     reason: str
     evidence: str
+    at: datetime
+    """When it is counted; the subtask goes out again then."""
 
 
 def count_merged(head: Head, item: WorkItem) -> Head:
-    """Return the head with this training (or initialization) subtask merged."""
+    """Return the head with this training (or initialization) subtask merged.
+
+    Raises:
+        NotOpen: the epoch is not open, or ``item`` is an evaluation.
+    """
     progress = open_progress(head, item)
     if not isinstance(progress, EpochProgress):
         raise NotOpen(f"{item.subtask} is an evaluation: it is never merged")
@@ -42,7 +50,11 @@ def count_merged(head: Head, item: WorkItem) -> Head:
 
 
 def count_evaluated(head: Head, item: WorkItem, sums: dict[str, Sum]) -> Head:
-    """Return the head with this evaluation subtask's sums noted."""
+    """Return the head with this evaluation subtask's sums noted.
+
+    Raises:
+        NotOpen: the evaluation is not open, or ``item`` is none.
+    """
     progress = open_progress(head, item)
     if not isinstance(progress, EvaluationProgress):
         raise NotOpen(f"{item.subtask} is no evaluation: it has no sums")
@@ -70,15 +82,22 @@ def count_mishap(head: Head, plan: JobPlan, item: WorkItem, mishap: Mishap) -> H
     if len(attempts) > allowed:
         reason = f"{mishap.cause} {len(attempts)} times, last: {mishap.reason}"
         return bury(head, item, reason, mishap.evidence)
-    others = tuple(one for one in head.faults if not _same(one, item))
-    return reissue(head.model_copy(update={"faults": (*others, fault)}), item)
+    faults = (*without(head.faults, item), fault)
+    return reissue(head.model_copy(update={"faults": faults}), item, mishap.at)
 
 
-def reissue(head: Head, item: WorkItem) -> Head:
-    """Return the head with the subtask in its outbox once more."""
+def reissue(head: Head, item: WorkItem, now: datetime) -> Head:
+    """Return the head with the subtask in its outbox (once), and a note of when."""
     counts = head.counts.model_copy(update={"reissued": head.counts.reissued + 1})
     plain = WorkItem(epoch=item.epoch, subtask=item.subtask)
-    return head.model_copy(update={"outbox": (*head.outbox, plain), "counts": counts})
+    note = Reissue(epoch=item.epoch, subtask=item.subtask, at=now)
+    return head.model_copy(
+        update={
+            "counts": counts,
+            "outbox": (*without(head.outbox, item), plain),
+            "reissued": (*without(head.reissued, item), note),
+        }
+    )
 
 
 def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:
@@ -89,12 +108,8 @@ def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:
     return _forget(head.model_copy(update={"dead": (*head.dead, grave)}), item)
 
 
-def _same(one: WorkItem, other: WorkItem) -> bool:
-    return (one.epoch, one.subtask) == (other.epoch, other.subtask)
-
-
 def _fault_of(head: Head, item: WorkItem) -> Fault:
-    found = (fault for fault in head.faults if _same(fault, item))
+    found = (fault for fault in head.faults if same(fault, item))
     return next(found, Fault(epoch=item.epoch, subtask=item.subtask))
 
 
@@ -102,8 +117,8 @@ def _forget(head: Head, item: WorkItem) -> Head:
     """Return the head without what is only kept while a subtask is open."""
     return head.model_copy(
         update={
-            "faults": tuple(one for one in head.faults if not _same(one, item)),
-            "reissued": tuple(one for one in head.reissued if not _same(one, item)),
-            "outbox": tuple(one for one in head.outbox if not _same(one, item)),
+            "faults": without(head.faults, item),
+            "reissued": without(head.reissued, item),
+            "outbox": without(head.outbox, item),
         }
     )

@@ -4,6 +4,7 @@
 """
 
 from datetime import datetime
+from math import isfinite
 
 from spotgrad.planning.issue import issue_next
 from spotgrad.protocol.head import EpochProgress, Evaluation, EvaluationProgress, Head
@@ -19,10 +20,10 @@ def settle(head: Head, plan: JobPlan, now: datetime) -> Head:
     if head.ended:
         return head
     head = _fail_if_hopeless(head, plan)
-    head = _close_epochs(head, plan, now)
-    head = _finish_evaluations(head, plan)
-    head = _open_epochs(head, plan, now)
-    head = _end_if_done(head)
+    if not head.ended:
+        head = _finish_evaluations(_close_epochs(head, plan, now), plan)
+    if not head.ended:
+        head = _end_if_done(_open_epochs(head, plan, now))
     if head.ended:
         return head.model_copy(update={"outbox": ()})
     return issue_next(head, plan, now)
@@ -37,7 +38,8 @@ def _fail_if_hopeless(head: Head, plan: JobPlan) -> Head:
     if any(grave.epoch == INITIALIZATION for grave in head.dead):
         return _ended(head, "FAILED", f"initialize is dead: {head.dead[0].reason}")
     limit = plan.spec.retries.max_dead
-    allowed = limit if limit >= 1 else limit * plan.spec.epochs * plan.train_shards
+    share = round(limit * plan.spec.epochs * plan.train_shards, 6)  # 0.29 x 100 is 28.999...
+    allowed = limit if limit >= 1 else share
     if len(head.dead) > allowed:
         last = head.dead[-1]
         reason = f"too many dead subtasks ({len(head.dead)}), last {last.subtask}: {last.reason}"
@@ -95,6 +97,8 @@ def _finish_evaluations(head: Head, plan: JobPlan) -> Head:
             done = Evaluation(epoch=progress.epoch, model=progress.model, metrics=metrics)
             left = tuple(one for one in head.evaluations if one is not progress)
             evaluated = (*head.evaluated, done) if metrics else head.evaluated
+            # By epoch, so that an evaluation which was late is not taken for the latest.
+            evaluated = tuple(sorted(evaluated, key=lambda one: one.epoch))
             head = head.model_copy(update={"evaluations": left, "evaluated": evaluated})
             head = _stopped(head, plan.spec.stop, done)
     return head
@@ -103,11 +107,13 @@ def _finish_evaluations(head: Head, plan: JobPlan) -> Head:
 def mean_metrics(sums: dict[int, dict[str, Sum]]) -> dict[str, float]:
     """Return each metric's mean over all samples, added up in order of shard.
 
-    The order of arrival must not show in the last bits.
+    The order of arrival must not show in the last bits. A mean that overflows is left out: JSON
+    has no infinity, and a head that cannot be read again is a lost job.
     """
     names = sorted({name for shard in sums.values() for name in shard})
     shards = [sums[number] for number in sorted(sums)]
-    return {name: _mean([shard[name] for shard in shards if name in shard]) for name in names}
+    means = {name: _mean([shard[name] for shard in shards if name in shard]) for name in names}
+    return {name: mean for name, mean in means.items() if isfinite(mean)}
 
 
 def _mean(parts: list[Sum]) -> float:
@@ -134,7 +140,7 @@ def met(stop: Stop, metrics: dict[str, float]) -> bool:
 
 
 def _end_if_done(head: Head) -> Head:
-    if head.ended or head.epochs or head.evaluations:
+    if head.epochs or head.evaluations:
         return head
     return _finished(head.model_copy(update={"final": head.model}), None)
 

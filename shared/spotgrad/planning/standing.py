@@ -4,17 +4,29 @@ Messages are hints, the head is the truth. What is not open is dropped without a
 makes redelivery, duplicate events and speculative copies harmless.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
 
 from spotgrad.errors import NotOpen
 from spotgrad.protocol.head import Head, Progress, WorkItem
 from spotgrad.protocol.keys import SubtaskName
 
+SomeItem = TypeVar("SomeItem", bound=WorkItem)
+
 
 def number_of(item: WorkItem) -> int:
     """Return a subtask's number within its epoch: its shard, or 0 for ``initialize``."""
     return SubtaskName.parse(item.subtask).shard or 0
+
+
+def same(one: WorkItem, other: WorkItem) -> bool:
+    """Return whether both are about one subtask of one epoch."""
+    return (one.epoch, one.subtask) == (other.epoch, other.subtask)
+
+
+def without(rows: Iterable[SomeItem], item: WorkItem) -> tuple[SomeItem, ...]:
+    """Return the rows that are about other subtasks than ``item``."""
+    return tuple(row for row in rows if not same(row, item))
 
 
 def progress_of(head: Head, item: WorkItem) -> Progress | None:

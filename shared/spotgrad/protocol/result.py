@@ -22,8 +22,8 @@ Role = Literal["parameter", "buffer", "frozen", "alias"]
 class Sum(Part):
     """A metric as a sum over ``count`` samples, so that shards add up exactly weighted."""
 
-    total: float
-    count: float = Field(gt=0)
+    total: float = Field(allow_inf_nan=False)  # JSON has neither: the head could not be read again
+    count: float = Field(gt=0, allow_inf_nan=False)
 
 
 class Base(Part):

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spotgrad.merging.kernel import to_master
-from spotgrad.protocol.head import Head, ObjectRef
+from spotgrad.planning.standing import why_not_open
+from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import RejectionKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.refusal import Rejection
@@ -38,7 +39,8 @@ def aggregate_results(world: World, job: str, keys: Sequence[ResultKey]) -> Aggr
 
     Raises:
         Retry: a store failed, or others committed first too often: run it again.
-        NotFound: the job was planned, but its spec is gone.
+        NotFound: the job was planned, but its spec or its server copy is gone.
+        Malformed: the server copy is not the one that was committed.
     """
     step = _Step(world, job, tuple(dict.fromkeys(keys)))
     until_committed(step.attempt, job)
@@ -72,10 +74,10 @@ class _Step:
         return self._apply(decision, present)
 
     def _results(self, head: Head) -> list[LoadedResult]:
-        if head.ended:
-            return []
         for key in self._keys:
-            if key not in self._loaded:
+            # A duplicate of what is counted is dropped before its tensors are fetched.
+            item = WorkItem(epoch=key.epoch, subtask=key.subtask)
+            if key not in self._loaded and why_not_open(head, head.run, item) is None:
                 loaded = load_result(self._world.store, self._models, key)
                 if loaded is not None:
                     self._loaded[key] = loaded
@@ -93,9 +95,11 @@ class _Step:
         if etag is None:
             return False
         send_outbox(self._world, TaggedHead(made.head, etag))
-        merged = len(decision.merged)
-        dropped = len(self._keys) - merged - len(decision.refused)
-        self.report = Aggregated(made.head.version, merged, decision.refused, dropped)
+        entry = made.entry
+        counted = len(entry.merged + entry.refused + entry.failed + entry.evaluated)
+        counted += decision.initialized is not None
+        dropped = len(self._keys) - counted
+        self.report = Aggregated(made.head.version, len(entry.merged), entry.refused, dropped)
         return True
 
     def _keep_evidence(self, decision: Decision) -> None:

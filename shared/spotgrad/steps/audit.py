@@ -13,16 +13,16 @@ from spotgrad.errors import Malformed, NotFound
 from spotgrad.merging.coefficients import Contribution
 from spotgrad.merging.rule import decide
 from spotgrad.planning.settle import INITIALIZATION
+from spotgrad.planning.standing import work_item
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import LedgerKey
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.tensors import TensorFile, decode, digest
 from spotgrad.protocol.wire import Document
 from spotgrad.steps.chain import read_head, walk_back
 from spotgrad.steps.documents import read_plan
-from spotgrad.steps.rebuild import rebuild
+from spotgrad.steps.rebuild_all import rebuild_all
 
 
 class AuditReport(Document):
@@ -43,22 +43,21 @@ def audit(store: ObjectReader, job: str) -> AuditReport:
     """Audit ``job``; raises ``NotFound`` when there is no such job."""
     head = read_head(store, job)
     entries, broken = _chain(store, head)
-    plan = read_plan(store, job)
-    rebuilt, without_inputs, differing = _rebuild_all(store, entries)
-    findings = [
-        *broken,
+    rebuilt = rebuild_all(store, entries)
+    # Half a chain would break every other rule as well: the break alone is worth saying.
+    findings = broken or [
         *_linear(head, entries),
-        *_merged_once(head, plan, entries),
-        *_by_the_rule(plan, entries),
-        *differing,
+        *_counted(entries),
+        *_planned(store, head, entries),
+        *rebuilt.findings,
     ]
     return AuditReport(
         job=job,
         revisions=len(entries),
         versions=sum(entry.server is not None for entry in entries),
         results_merged=sum(len(entry.merged) for entry in entries),
-        versions_rebuilt=rebuilt,
-        versions_without_inputs=without_inputs,
+        versions_rebuilt=rebuilt.rebuilt,
+        versions_without_inputs=rebuilt.without_inputs,
         findings=tuple(findings),
     )
 
@@ -77,23 +76,49 @@ def _chain(store: ObjectReader, head: Head) -> tuple[list[LedgerEntry], list[str
 
 
 def _linear(head: Head, entries: Sequence[LedgerEntry]) -> Iterator[str]:
-    version, merged = -1, 0
+    """Every revision follows the last, merges into the last server copy; the head is the newest."""
+    server = None
     for revision, entry in enumerate(entries):
-        version += entry.server is not None
-        merged += len(entry.merged)
         if entry.revision != revision:
             yield f"revision {entry.revision} stands where {revision} belongs"
         if (entry.job, entry.run) != (head.job, head.run):
             yield f"revision {entry.revision} is of another job or run"
+        if entry.merged and entry.start != server:
+            yield f"revision {entry.revision} merged into another server copy than the last"
+        server = entry.server or server
+    newest = entries[-1]
+    if (newest.revision, newest.commit) != (head.revision, head.commit):
+        yield "the head is not the newest entry of its chain"
+    if (newest.version, newest.results_merged) != (head.version, head.results_merged):
+        yield "the head counts other versions or results than its newest entry"
+    if server != head.objects.get("server"):
+        yield "the head names another server copy than the last version's entry"
+
+
+def _counted(entries: Sequence[LedgerEntry]) -> Iterator[str]:
+    """Versions and results are counted up, and staleness from what was merged before."""
+    version, merged = -1, 0
+    for entry in entries:
+        version += entry.server is not None
         if (-1 if entry.version is None else entry.version) != version:
             yield f"revision {entry.revision} says version {entry.version}, the chain {version}"
+        for before, row in enumerate(entry.merged, start=merged):
+            staleness = before - row.base.results_merged
+            if row.staleness != staleness:
+                yield f"{row.key} was merged at staleness {row.staleness}, not {staleness}"
+        merged += len(entry.merged)
         if entry.results_merged != merged:
             yield f"revision {entry.revision} counts {entry.results_merged} results, not {merged}"
-    newest = entries[-1] if entries else None
-    if newest is None or (newest.revision, newest.commit) != (head.revision, head.commit):
-        yield "the head is not the newest entry of its chain"
-    elif newest.server is not None and newest.server != head.objects.get("server"):
-        yield "the head names another server copy than its newest entry"
+
+
+def _planned(store: ObjectReader, head: Head, entries: Sequence[LedgerEntry]) -> Iterator[str]:
+    try:
+        plan = read_plan(store, head.job)
+    except (NotFound, Malformed) as error:
+        yield f"the job as it was planned cannot be read: {error}"
+        return
+    yield from _merged_once(head, plan, entries)
+    yield from _by_the_rule(plan, entries)
 
 
 def _merged_once(head: Head, plan: JobPlan, entries: Sequence[LedgerEntry]) -> Iterator[str]:
@@ -101,60 +126,26 @@ def _merged_once(head: Head, plan: JobPlan, entries: Sequence[LedgerEntry]) -> I
     for (epoch, subtask), times in sorted(merged.items()):
         if times > 1:
             yield f"{subtask} of epoch {epoch} was merged {times} times"
+    closed = [epoch for entry in entries for epoch in entry.closed_epochs]
+    first_open = head.epochs[0].epoch if head.epochs else plan.spec.epochs + 1
+    if closed != list(range(first_open)):
+        yield f"the ledger closes epochs {closed}, the head those before {first_open}"
     dead = {(grave.epoch, grave.subtask) for grave in head.dead}
-    closed = sorted({epoch for entry in entries for epoch in entry.closed_epochs})
-    for epoch in closed:
-        if epoch != INITIALIZATION:
-            for shard in range(plan.train_shards):
-                name = f"train-{shard:06d}"
-                if (epoch, name) not in merged and (epoch, name) not in dead:
-                    yield f"epoch {epoch} is closed, but {name} was neither merged nor is dead"
+    for epoch in range(INITIALIZATION + 1, first_open):
+        for shard in range(plan.train_shards):
+            name = work_item("train", epoch, shard).subtask
+            if (epoch, name) not in merged and (epoch, name) not in dead:
+                yield f"epoch {epoch} is closed, but {name} was neither merged nor is dead"
 
 
 def _by_the_rule(plan: JobPlan, entries: Sequence[LedgerEntry]) -> Iterator[str]:
     for entry in entries:
-        if not entry.merged:
-            continue
         batch = [Contribution(row.epoch, row.staleness, row.samples) for row in entry.merged]
-        wanted = decide(plan.spec.merge, batch)
         found = tuple(row.coefficient for row in entry.merged)
-        if (entry.server_coefficient, found) != (wanted.server, wanted.clients):
-            yield f"revision {entry.revision} merged with coefficients that the rule does not give"
-
-
-def _rebuild_all(store: ObjectReader, entries: Sequence[LedgerEntry]) -> tuple[int, int, list[str]]:
-    """Rebuild every version from the one before; count those done, those impossible; find."""
-    rebuilt, without_inputs, findings = 0, 0, []
-    last: TensorFile | None = None
-    for entry in entries:
-        if entry.server is None:
-            continue
-        body: bytes | None
         try:
-            body = rebuild(store, entry, last)
-            rebuilt += 1
-        except NotFound:
-            body = _stored(store, entry.server.key)
-            without_inputs += 1
-        except Malformed as error:
-            body = _stored(store, entry.server.key)
-            findings.append(f"version {entry.version} cannot be rebuilt: {error}")
-        if body is not None and digest(body) != entry.server.sha256:
-            findings.append(f"version {entry.version} is not the merge that its entry describes")
-        last = None if body is None else decode(body)
-        findings += _stored_differs(store, entry)
-    return rebuilt, without_inputs, findings
-
-
-def _stored(store: ObjectReader, key: str) -> bytes | None:
-    try:
-        return store.get(key).body
-    except NotFound:
-        return None
-
-
-def _stored_differs(store: ObjectReader, entry: LedgerEntry) -> Iterator[str]:
-    if entry.server is not None:
-        body = _stored(store, entry.server.key)
-        if body is not None and digest(body) != entry.server.sha256:
-            yield f"version {entry.version}: {entry.server.key} is not what was committed"
+            wanted = decide(plan.spec.merge, batch)
+        except ValueError as error:
+            yield f"revision {entry.revision} merged what the rule refuses: {error}"
+        else:
+            if batch and (entry.server_coefficient, found) != (wanted.server, wanted.clients):
+                yield f"revision {entry.revision} merged by coefficients the rule does not give"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from spotgrad.errors import NotFound
+from spotgrad.errors import Malformed, NotFound
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.ledger import LedgerEntry
@@ -28,10 +28,13 @@ def walk_back(store: ObjectReader, head: Head) -> Iterator[tuple[str, LedgerEntr
         NotFound, Malformed: the chain is broken at the key that the message names.
     """
     key: str | None = head.ledger
+    below = head.revision + 1
     while key is not None:
         entry = read_document(store, key, LedgerEntry)
+        if entry.revision >= below:  # a forged chain must not send its reader in circles
+            raise Malformed(f"{key}: revision {entry.revision} follows itself")
         yield key, entry
-        key = entry.previous
+        key, below = entry.previous, entry.revision
 
 
 def version_entries(store: ObjectReader, head: Head) -> list[LedgerEntry]:

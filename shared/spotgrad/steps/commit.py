@@ -4,7 +4,7 @@ A commit has happened when, and only when, the head that names it was written. A
 lost is an orphan: harmless, off the chain, swept by ``reconcile``.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from spotgrad.errors import ConditionFailed, Retry, StoreUnavailable
 from spotgrad.ports import ABSENT, Absent, ObjectStore
@@ -63,7 +63,7 @@ def send_outbox(world: World, present: TaggedHead) -> TaggedHead:
     head = present.head
     if not head.outbox:
         return present
-    world.subtasks.send([message(head, item) for item in _once_each(head.outbox)])
+    world.subtasks.send([message(head, item) for item in head.outbox])
     emptied = head.model_copy(update={"outbox": ()})
     made = successor(head, emptied, commit=world.new_id(), now=world.clock.now())
     etag = commit(world.store, made, only_if=present.etag)
@@ -85,7 +85,3 @@ def message(head: Head, item: WorkItem) -> str:
         .to_json()
         .decode()
     )
-
-
-def _once_each(items: Iterable[WorkItem]) -> list[WorkItem]:
-    return list({(item.epoch, item.subtask): item for item in items}.values())

@@ -13,6 +13,7 @@ from spotgrad.merging.admission import admit, remember
 from spotgrad.merging.coefficients import Coefficients, Contribution
 from spotgrad.merging.rule import decide as decide_coefficients
 from spotgrad.planning.fold import (
+    Cause,
     Mishap,
     already_counted,
     count_evaluated,
@@ -25,9 +26,12 @@ from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import MergedResult, SetAside
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.result import Evaluated, Failed, Initialized, ResultMetadata, Trained
+from spotgrad.protocol.result import Evaluated, Failed, Outcome, ResultMetadata, Trained
 from spotgrad.protocol.subtask import ModelRef
 from spotgrad.steps.succession import Successor, successor
+
+MOST_REASON_CHARACTERS = 500
+"""Reasons go into the head, one line each; the result itself keeps the whole traceback."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Arrival:
     sha256: str
     metadata: ResultMetadata | None
     problem: str | None
-    update_norm: float | None = None
+    update_norm: float = 0.0
+    """L2 norm of client minus start over the float parameters; only training has one."""
 
     @property
     def item(self) -> WorkItem:
@@ -52,7 +57,7 @@ class Arrival:
             subtask=self.key.subtask,
             attempt=self.key.attempt,
             key=self.key.render(),
-            reason=reason,
+            reason=" ".join(reason.split())[:MOST_REASON_CHARACTERS],
         )
 
 
@@ -73,11 +78,18 @@ class _Draft:
 
     head: Head
     plan: JobPlan
+    now: datetime
     merged: list[tuple[Arrival, Trained, int]] = field(default_factory=list)
     initialized: Arrival | None = None
     refused: list[SetAside] = field(default_factory=list)
     failed: list[SetAside] = field(default_factory=list)
     evaluated: list[SetAside] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Return whether nothing has been counted."""
+        counted = (self.merged, self.initialized, self.refused, self.failed, self.evaluated)
+        return not any(counted)
 
 
 def decide_results(
@@ -88,16 +100,15 @@ def decide_results(
     A result that the head already counts or that is not open is dropped; the first result of a
     subtask wins. The new head's ``objects`` still name the old server copy: merging comes next.
     """
-    draft = _Draft(head.model_copy(update={"outbox": ()}), plan)
+    draft = _Draft(head.model_copy(update={"outbox": ()}), plan, now)
     for arrival in arrivals:
         if _counts(draft.head, arrival):
             _fold(draft, arrival)
-    if not (draft.merged or draft.initialized or draft.refused or draft.failed or draft.evaluated):
+    if draft.empty:
         return None
-    after = _with_version(draft, commit)
-    settled = settle(after, plan, now)
+    settled = settle(_with_version(draft, commit), plan, now)
     coefficients = _coefficients(draft)
-    facts = _facts(draft, head, settled, coefficients)
+    facts = _facts(draft, head, coefficients)
     made = successor(head, settled, commit=commit, now=now, **facts)
     return Decision(
         made,
@@ -117,51 +128,18 @@ def _counts(head: Head, arrival: Arrival) -> bool:
 
 
 def _fold(draft: _Draft, arrival: Arrival) -> None:
-    reason = arrival.problem or _misplaced(draft, arrival)
     outcome = None if arrival.metadata is None else arrival.metadata.outcome
+    reason = arrival.problem or _misplaced(draft.head, arrival.key, outcome)
     if reason is None and isinstance(outcome, Trained):
         reason = _fold_trained(draft, arrival, outcome)
-    elif reason is None and isinstance(outcome, Initialized):
-        draft.initialized = arrival
-        draft.head = count_merged(draft.head, arrival.item)
-    elif reason is None and isinstance(outcome, Evaluated):
-        draft.evaluated.append(arrival.set_aside("evaluated"))
-        draft.head = count_evaluated(draft.head, arrival.item, outcome.sums)
-    elif reason is None and isinstance(outcome, Failed):
-        draft.failed.append(arrival.set_aside(outcome.error))
-        draft.head = _mishap(draft, arrival, "failed", outcome.error)
+    elif reason is None:
+        _fold_other(draft, arrival, outcome)
     if reason is not None:
-        draft.refused.append(arrival.set_aside(reason))
-        draft.head = _mishap(draft, arrival, "refused", reason)
-
-
-def _misplaced(draft: _Draft, arrival: Arrival) -> str | None:
-    """Return why this kind of result cannot come from this subtask, or None."""
-    metadata = arrival.metadata
-    if metadata is None:
-        return "it has no header"
-    if isinstance(metadata.outcome, Failed):
-        return None
-    kind = arrival.key.subtask.partition("-")[0]
-    expected = {"initialize": "initialized", "train": "trained", "evaluate": "evaluated"}[kind]
-    if metadata.outcome.kind != expected:
-        return f"a result of {kind} must be {expected}, not {metadata.outcome.kind}"
-    if isinstance(metadata.outcome, Evaluated):
-        return _other_version(draft.head, arrival.key.epoch, metadata.outcome)
-    return None
-
-
-def _other_version(head: Head, epoch: int, outcome: Evaluated) -> str | None:
-    model = next(one.model for one in head.evaluations if one.epoch == epoch)
-    if (outcome.version, outcome.commit) == (model.version, model.commit):
-        return None
-    return f"it evaluated version {outcome.version}, epoch {epoch} was closed by {model.version}"
+        draft.refused.append(_mishap(draft, arrival, "refused", reason))
 
 
 def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> str | None:
     """Merge a training result into the draft; return why it is refused instead, or None."""
-    if arrival.update_norm is None:
-        return "its update was not measured"
     staleness = draft.head.results_merged - outcome.base.results_merged
     if staleness < 0:
         return f"it began from {-staleness} results that are not merged yet"
@@ -177,9 +155,44 @@ def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> str | No
     return reason
 
 
-def _mishap(draft: _Draft, arrival: Arrival, cause: Any, reason: str) -> Head:
-    mishap = Mishap(cause, arrival.key.attempt, reason, arrival.key.render())
-    return count_mishap(draft.head, draft.plan, arrival.item, mishap)
+def _fold_other(draft: _Draft, arrival: Arrival, outcome: Outcome | None) -> None:
+    """Count a result that is not merged into the server copy."""
+    if isinstance(outcome, Failed):
+        draft.failed.append(_mishap(draft, arrival, "failed", outcome.error))
+    elif isinstance(outcome, Evaluated):
+        draft.evaluated.append(arrival.set_aside("evaluated"))
+        draft.head = count_evaluated(draft.head, arrival.item, outcome.sums)
+    else:
+        draft.initialized = arrival
+        draft.head = count_merged(draft.head, arrival.item)
+
+
+def _mishap(draft: _Draft, arrival: Arrival, cause: Cause, reason: str) -> SetAside:
+    """Count a mishap in the draft, and return the ledger's row for it."""
+    row = arrival.set_aside(reason)
+    mishap = Mishap(cause, row.attempt, row.reason, row.key, draft.now)
+    draft.head = count_mishap(draft.head, draft.plan, arrival.item, mishap)
+    return row
+
+
+def _misplaced(head: Head, key: ResultKey, outcome: Outcome | None) -> str | None:
+    """Return why this kind of result cannot come from this subtask, or None."""
+    if outcome is None:
+        return "it has no header"
+    if isinstance(outcome, Failed):
+        return None
+    kind = key.subtask.partition("-")[0]
+    expected = {"initialize": "initialized", "train": "trained", "evaluate": "evaluated"}[kind]
+    if outcome.kind != expected:
+        return f"a result of {kind} must be {expected}, not {outcome.kind}"
+    return _other_version(head, key.epoch, outcome) if isinstance(outcome, Evaluated) else None
+
+
+def _other_version(head: Head, epoch: int, outcome: Evaluated) -> str | None:
+    model = next(one.model for one in head.evaluations if one.epoch == epoch)
+    if (outcome.version, outcome.commit) == (model.version, model.commit):
+        return None
+    return f"it evaluated version {outcome.version}, epoch {epoch} was closed by {model.version}"
 
 
 def _with_version(draft: _Draft, commit: str) -> Head:
@@ -204,9 +217,8 @@ def _coefficients(draft: _Draft) -> Coefficients:
     return decide_coefficients(draft.plan.spec.merge, batch)
 
 
-def _facts(draft: _Draft, before: Head, after: Head, coefficients: Coefficients) -> dict[str, Any]:
+def _facts(draft: _Draft, before: Head, coefficients: Coefficients) -> dict[str, Any]:
     """Return what the ledger entry records of this batch."""
-    still_open = {progress.epoch for progress in after.epochs}
     initialized = draft.initialized
     return {
         "start": before.objects.get("server") if draft.merged else None,
@@ -216,10 +228,6 @@ def _facts(draft: _Draft, before: Head, after: Head, coefficients: Coefficients)
         "refused": tuple(draft.refused),
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
-        "dead": after.dead[len(before.dead) :],
-        "closed_epochs": tuple(
-            progress.epoch for progress in before.epochs if progress.epoch not in still_open
-        ),
     }
 
 
@@ -235,7 +243,7 @@ def _merged_rows(draft: _Draft, coefficients: Coefficients) -> tuple[MergedResul
             staleness=staleness,
             base=outcome.base,
             coefficient=coefficient,
-            update_norm=arrival.update_norm or 0.0,
+            update_norm=arrival.update_norm,
         )
         for (arrival, outcome, staleness), coefficient in zip(
             draft.merged, coefficients.clients, strict=True

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from spotgrad.errors import InvalidJob, NotFound, PlanningInProgress
+from spotgrad.errors import InvalidJob, Malformed, NotFound, PlanningInProgress
 from spotgrad.planning.issue import issue_next
 from spotgrad.planning.settle import open_initialization
 from spotgrad.ports import ABSENT, Absent, ObjectInfo
@@ -31,7 +31,7 @@ from spotgrad.protocol.plan import CodeRef, JobPlan
 from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.commit import commit_new, send_outbox
-from spotgrad.steps.documents import TaggedHead, find_head, read_document
+from spotgrad.steps.documents import TaggedHead, find_head, read_document, read_plan
 from spotgrad.steps.succession import Successor, entry_for
 from spotgrad.steps.world import World
 
@@ -57,22 +57,27 @@ def plan_job(world: World, job: str, *, planning_seconds: float) -> Planned:
         NotFound: there is no such job file.
     """
     body = world.store.get(JobFileKey(job).render()).body
+    present = find_head(world.store, job)
+    outcome: PlanOutcome = "planned" if present is None else "already planned"
     try:
-        wanted = _validated(world, job, body)
+        if present is None:
+            wanted = _validated(world, job, body)
+            present = _create(world, _settle_spec(world, wanted, planning_seconds))
+        else:
+            _check_same(world, job, body)
     except InvalidJob as error:
         return _refuse(world, job, body, str(error))
-    present = find_head(world.store, job)
-    if present is None:
-        wanted = _settle_spec(world, wanted, planning_seconds)
-        present = _create(world, wanted)
-    elif _differs(read_document(world.store, SpecKey(job).render(), JobPlan), wanted):
-        reason = (
+    send_outbox(world, present)
+    return Planned(outcome)
+
+
+def _check_same(world: World, job: str, body: bytes) -> None:
+    """Raise ``InvalidJob`` when a planned job's name is used for another; data may have changed."""
+    plan = read_plan(world.store, job)
+    if (plan.job_file_sha256, plan.code) != (digest(body), _newest_code(world, job)):
+        raise InvalidJob(
             f"job {job}: the name is taken by another job file or other code; choose a new name"
         )
-        return _refuse(world, job, body, reason)
-    fresh = present.head.run == wanted.run
-    send_outbox(world, present)
-    return Planned("planned" if fresh else "already planned")
 
 
 def _validated(world: World, job: str, body: bytes) -> JobPlan:
@@ -98,6 +103,11 @@ def _manifest(world: World, spec: JobSpec) -> DatasetManifest:
             f"job file: dataset: there is no data set {spec.dataset!r};"
             f" push it with `spotgrad dataset push {spec.dataset} SOURCE`"
         ) from None
+    except Malformed as error:
+        raise InvalidJob(
+            f"job file: dataset: data set {spec.dataset!r} is damaged ({error});"
+            f" push it again with `spotgrad dataset push {spec.dataset} SOURCE`"
+        ) from error
     check_splits(spec, manifest)
     return manifest
 
@@ -122,13 +132,13 @@ def _newest_code(world: World, job: str) -> CodeRef | None:
     if not bundles:
         return None
     newest = max(bundles, key=lambda info: (info.modified_at, info.key))
-    key = CodeKey.parse(newest.key)
-    return CodeRef(key=newest.key, sha256=key.sha256, size_bytes=newest.size_bytes)
-
-
-def _differs(present: JobPlan, wanted: JobPlan) -> bool:
-    """Return whether two plans come from different uploads; data may have changed since."""
-    return (present.job_file_sha256, present.code) != (wanted.job_file_sha256, wanted.code)
+    try:
+        sha256 = CodeKey.parse(newest.key).sha256
+    except Malformed as error:
+        raise InvalidJob(f"job {job}: {error}; let `spotgrad submit` upload the code") from error
+    if newest.size_bytes == 0:
+        raise InvalidJob(f"job {job}: {newest.key} is empty; let `spotgrad submit` upload the code")
+    return CodeRef(key=newest.key, sha256=sha256, size_bytes=newest.size_bytes)
 
 
 def _settle_spec(world: World, wanted: JobPlan, planning_seconds: float) -> JobPlan:
@@ -165,8 +175,8 @@ def _create(world: World, plan: JobPlan) -> TaggedHead:
     if etag is not None:
         return TaggedHead(made.head, etag)
     present = find_head(world.store, job)
-    if present is None:
-        raise PlanningInProgress(f"job {job}: its head was created and is gone")
+    if present is None or present.head.run != plan.run:
+        raise PlanningInProgress(f"job {job}: another planner is creating its head")
     return present
 
 

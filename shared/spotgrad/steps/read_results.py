@@ -45,7 +45,7 @@ def load_result(store: ObjectReader, models: ModelReader, key: ResultKey) -> Loa
         return LoadedResult(Arrival(key, sha256, None, str(error)), {}, {})
     problem, norm = _inspected(models, key, metadata, file.tensors)
     roles = getattr(metadata.outcome, "roles", {})
-    return LoadedResult(Arrival(key, sha256, metadata, problem, norm), file.tensors, roles)
+    return LoadedResult(Arrival(key, sha256, metadata, problem, norm or 0.0), file.tensors, roles)
 
 
 def _inspected(
@@ -76,12 +76,15 @@ def _roles_problem(tensors: Tensors, roles: Mapping[str, Role]) -> str | None:
 
 def _start(models: ModelReader, job: str, base: Base) -> Tensors | str:
     """Return the version that the subtask began from, or why there is none."""
-    key = ModelKey(job, base.version, base.commit).render()
+    began = f"it began from version {base.version}, commit {base.commit}"
     try:
+        key = ModelKey(job, base.version, base.commit).render()
         file = models.read(key)
         claimed = ModelMetadata.from_header(file.metadata).results_merged
     except NotFound:
-        return f"it began from version {base.version}, commit {base.commit}, which does not exist"
+        return f"{began}, which does not exist"
+    except Malformed as error:
+        return f"{began}: {error}"
     if claimed != base.results_merged:
         return f"it says its base held {base.results_merged} results: {key} says {claimed}"
     return file.tensors

@@ -4,7 +4,7 @@ No merge rule is consulted. Bit for bit what the aggregator wrote, since both us
 and the model file depends on nothing but the commit.
 """
 
-from spotgrad.errors import Malformed
+from spotgrad.errors import Malformed, NotFound
 from spotgrad.merging.coefficients import Coefficients
 from spotgrad.merging.kernel import to_master
 from spotgrad.ports import ObjectReader
@@ -23,8 +23,10 @@ def rebuild(store: ObjectReader, entry: LedgerEntry, start: TensorFile | None) -
     """
     if entry.initialized_from is not None:
         return _first(store, entry, entry.initialized_from.key)
-    if start is None or entry.server_coefficient is None:
-        raise Malformed(f"ledger entry {entry.revision}: it names nothing to merge into")
+    if entry.server_coefficient is None:
+        raise Malformed(f"ledger entry {entry.revision}: it merges nothing, yet names a version")
+    if start is None:
+        raise NotFound(f"version {entry.version}: the version before it is not retained")
     clients = [_checked(store, row.key, row.sha256).tensors for row in entry.merged]
     coefficients = Coefficients(
         entry.server_coefficient, tuple(row.coefficient for row in entry.merged)

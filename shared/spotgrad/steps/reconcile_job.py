@@ -5,18 +5,22 @@ to resume. Safe to run twice at once, since what it changes is a commit like any
 job it changes nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
+from spotgrad.errors import Malformed
 from spotgrad.planning.fold import already_counted
 from spotgrad.planning.leases import Sighting, Sky, recover, resume_all
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import open_items, why_not_open
-from spotgrad.ports import ObjectInfo, ObjectSweeper, TaskGauge
+from spotgrad.ports import ObjectInfo, ObjectReader, ObjectSweeper, TaskGauge
 from spotgrad.protocol.attempt import Attempt
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.head import Head, WorkItem
+from spotgrad.protocol.key_grammar import Key
 from spotgrad.protocol.keys import (
     ACTIVE_PREFIX,
     ActiveKey,
@@ -31,6 +35,8 @@ from spotgrad.steps.commit import commit, send_outbox, until_committed
 from spotgrad.steps.documents import TaggedHead, find_document, find_head, read_plan
 from spotgrad.steps.succession import successor
 from spotgrad.steps.world import World
+
+SomeKey = TypeVar("SomeKey", bound=Key)
 
 DURATIONS_READ = 20
 """How many finished attempts are read to learn how long a subtask takes."""
@@ -59,13 +65,18 @@ class Reconciled:
     ended: bool = False
 
 
-def active_jobs(store: ObjectSweeper) -> list[str]:
+def active_jobs(store: ObjectReader) -> list[str]:
     """Return the jobs that are marked as live."""
-    return [ActiveKey.parse(info.key).job for info in store.list(ACTIVE_PREFIX)]
+    return [key.job for _, key in _keyed(store, ACTIVE_PREFIX, ActiveKey)]
 
 
 def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
-    """Mend one job; raises ``Retry`` when a store failed: the next minute tries again."""
+    """Mend one job.
+
+    Raises:
+        Retry: a store failed; the next minute tries again.
+        Malformed: the user's control file is damaged; all else has been mended before.
+    """
     present = find_head(world.store, job)
     if present is None:
         return Reconciled()
@@ -78,20 +89,27 @@ def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
     if missed:
         aggregate_results(world, job, missed)
     recovery = _Recovery(world, watch, job)
-    until_committed(recovery.attempt, job)
+    until_committed(recovery.send_lost, job)
+    until_committed(recovery.resume, job)
     return Reconciled(results_found=len(missed), reissued=recovery.reissued)
+
+
+def _keyed(
+    store: ObjectReader, prefix: str, form: type[SomeKey]
+) -> Iterator[tuple[ObjectInfo, SomeKey]]:
+    """Yield what lies under ``prefix`` in this form; a stray object must not stop the mending."""
+    for info in store.list(prefix):
+        with suppress(Malformed):
+            yield info, form.parse(info.key)
 
 
 def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKey]:
     """Yield open subtasks' results that lie there for over a lease: their event never came."""
-    epochs = {progress.epoch for progress in (*head.epochs, *head.evaluations)}
-    for epoch in sorted(epochs):
-        for info in world.store.list(results_prefix(head.job, epoch)):
-            key = ResultKey.parse(info.key)
+    for epoch in sorted({item.epoch for item in open_items(head)}):
+        for info, key in _keyed(world.store, results_prefix(head.job, epoch), ResultKey):
             item = WorkItem(epoch=key.epoch, subtask=key.subtask)
-            waited = world.clock.now() - info.modified_at
             if (
-                waited > watch.lease
+                world.clock.now() - info.modified_at > watch.lease
                 and why_not_open(head, head.run, item) is None
                 and not already_counted(head, item, key.attempt)
             ):
@@ -99,7 +117,7 @@ def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKe
 
 
 class _Recovery:
-    """Sends lost subtasks again, under the commit protocol."""
+    """Sends subtasks again, under the commit protocol."""
 
     def __init__(self, world: World, watch: Watch, job: str) -> None:
         self._world = world
@@ -107,14 +125,20 @@ class _Recovery:
         self._job = job
         self.reissued = 0
 
-    def attempt(self) -> bool:
+    def send_lost(self) -> bool:
+        """Send what nobody holds any more; return whether it is through."""
+        return self._commit(self._recovered)
+
+    def resume(self) -> bool:
+        """Send all that is open when the user asks for it with a new token."""
+        return self._commit(self._wished)
+
+    def _commit(self, change: Callable[[Head], Head]) -> bool:
         present = find_head(self._world.store, self._job)
         if present is None or present.head.ended:
             return True
-        after = self._wished(self._recovered(present.head))
-        if after == present.head:
-            return True
-        return self._apply(present, after)
+        after = change(present.head)
+        return after == present.head or self._apply(present, after)
 
     def _recovered(self, head: Head) -> Head:
         if head.state == "PAUSED":
@@ -125,7 +149,6 @@ class _Recovery:
         return head if after == head else settle(after, plan, sky.now)
 
     def _wished(self, head: Head) -> Head:
-        """Issue every open subtask anew when the user asks for it with a new token."""
         control = find_document(self._world.store, ControlKey(self._job).render(), Control)
         if control is None or control.resume in (None, head.resume_token):
             return head
@@ -133,51 +156,49 @@ class _Recovery:
         return head.model_copy(update={"resume_token": control.resume})
 
     def _apply(self, present: TaggedHead, after: Head) -> bool:
-        now = self._world.clock.now()
-        dead = after.dead[len(present.head.dead) :]
-        made = successor(present.head, after, commit=self._world.new_id(), now=now, dead=dead)
+        made = successor(
+            present.head, after, commit=self._world.new_id(), now=self._world.clock.now()
+        )
         etag = commit(self._world.store, made, only_if=present.etag)
         if etag is None:
             return False
         send_outbox(self._world, TaggedHead(made.head, etag))
-        self.reissued = after.counts.reissued - present.head.counts.reissued
+        self.reissued += after.counts.reissued - present.head.counts.reissued
         return True
 
 
 def _look(world: World, watch: Watch, head: Head) -> Sky:
     """Read the attempts of the open epochs, and how deep the queue is."""
     open_now = {(item.epoch, item.subtask) for item in open_items(head)}
-    epochs = sorted({epoch for epoch, _ in open_now})
-    infos = [
-        info for epoch in epochs for info in world.store.list(attempts_prefix(head.job, epoch))
-    ]
     sightings: dict[tuple[int, str], list[Sighting]] = {}
-    for info in infos:
-        key = AttemptKey.parse(info.key)
-        if (key.epoch, key.subtask) in open_now:
-            sighting = Sighting(info.modified_at, _read(world, info).outcome)
-            sightings.setdefault((key.epoch, key.subtask), []).append(sighting)
+    finished = []
+    for epoch in sorted({epoch for epoch, _ in open_now}):
+        for info, key in _keyed(world.store, attempts_prefix(head.job, epoch), AttemptKey):
+            subtask = (key.epoch, key.subtask)
+            if subtask not in open_now:
+                finished.append(info)
+                continue
+            attempt = _read(world, info)
+            if attempt is not None and attempt.run == head.run:
+                sighting = Sighting(info.modified_at, attempt.outcome)
+                sightings.setdefault(subtask, []).append(sighting)
     return Sky(
         sightings=sightings,
-        durations_seconds=_durations(world, infos, open_now),
+        durations_seconds=_durations(world, finished[:DURATIONS_READ]),
         queue_depth=watch.gauge.depth(),
         lease_seconds=watch.lease_seconds,
         now=world.clock.now(),
     )
 
 
-def _durations(
-    world: World, infos: list[ObjectInfo], open_now: set[tuple[int, str]]
-) -> list[float]:
+def _durations(world: World, finished: list[ObjectInfo]) -> list[float]:
     """Return how long some finished subtasks took, by their own workers' clocks."""
-    finished = []
-    for info in infos:
-        key = AttemptKey.parse(info.key)
-        if (key.epoch, key.subtask) not in open_now:
-            finished.append(info)
-    attempts = [_read(world, info) for info in finished[:DURATIONS_READ]]
-    return [(one.beat_at - one.started_at).total_seconds() for one in attempts]
+    attempts = [_read(world, info) for info in finished]
+    return [(one.beat_at - one.started_at).total_seconds() for one in attempts if one is not None]
 
 
-def _read(world: World, info: ObjectInfo) -> Attempt:
-    return Attempt.from_json(world.store.get(info.key).body)
+def _read(world: World, info: ObjectInfo) -> Attempt | None:
+    """Return the attempt record, or None when it is damaged: then it is no sign of life."""
+    with suppress(Malformed):
+        return Attempt.from_json(world.store.get(info.key).body)
+    return None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.ports import ObjectReader
+from spotgrad.protocol.head import ObjectRef
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.tensors import decode, digest
 from spotgrad.steps.chain import read_head, version_entries
@@ -40,31 +41,35 @@ def replay(store: ObjectReader, job: str, version: int) -> Rebuilt:
         NotFound: no such job or version, or the inputs of this very version have expired.
         Malformed: an input is damaged, or the ledger names none.
     """
-    entries = version_entries(store, read_head(store, job))[: version + 1]
-    if not 0 <= version < len(entries):
-        raise NotFound(
-            f"job {job}: there is no version {version}; the latest is {len(entries) - 1}"
-        )
-    body, from_version = b"", 0
-    for number, entry in enumerate(entries):
+    made = [
+        (entry, entry.server)
+        for entry in version_entries(store, read_head(store, job))
+        if entry.server is not None
+    ]
+    if not 0 <= version < len(made):
+        has = f"the latest is {len(made) - 1}" if made else "it has none yet"
+        raise NotFound(f"job {job}: there is no version {version}; {has}")
+    body: bytes | None = None
+    from_version = 0
+    for number, (entry, server) in enumerate(made[: version + 1]):
         try:
             body = rebuild(store, entry, decode(body) if body else None)
         except NotFound:
             if number == version:
                 raise
-            body, from_version = _stored(store, entry), number
-    results = sum(len(entry.merged) for entry in entries[from_version + 1 :])
-    committed = _committed_sha256(entries[version])
-    return Rebuilt(version, body, digest(body), committed, from_version, results)
+            body, from_version = _stored(store, entry, server), number
+    body = body or b""
+    entries = [entry for entry, _ in made[from_version + 1 : version + 1]]
+    results = sum(len(entry.merged) for entry in entries)
+    return Rebuilt(version, body, digest(body), made[version][1].sha256, from_version, results)
 
 
-def _stored(store: ObjectReader, entry: LedgerEntry) -> bytes:
-    server = entry.server
-    body = store.get(server.key).body if server else b""
-    if digest(body) != _committed_sha256(entry):
+def _stored(store: ObjectReader, entry: LedgerEntry, server: ObjectRef) -> bytes | None:
+    """Return the stored version; None when it has expired, so that a later one must do."""
+    try:
+        body = store.get(server.key).body
+    except NotFound:
+        return None
+    if digest(body) != server.sha256:
         raise Malformed(f"version {entry.version}: its stored bytes are not those committed")
     return body
-
-
-def _committed_sha256(entry: LedgerEntry) -> str:
-    return entry.server.sha256 if entry.server else ""

@@ -23,14 +23,19 @@ class Successor:
 def successor(before: Head, after: Head, *, commit: str, now: datetime, **facts: Any) -> Successor:
     """Return ``after`` as the next revision of ``before``, with its ledger entry.
 
-    ``facts`` are fields of the entry: what was merged, refused, closed and so on.
+    ``facts`` are fields of the entry: what was merged, refused and so on. What can be read off
+    the two heads, burials and closed epochs, is recorded whoever commits.
     """
     revision = before.revision + 1
     ledger = LedgerKey(before.job, revision, commit).render()
     head = after.model_copy(
         update={"revision": revision, "commit": commit, "ledger": ledger, "updated_at": now}
     )
-    return Successor(head, entry_for(head, previous=before.ledger, **facts))
+    still_open = {progress.epoch for progress in head.epochs}
+    closed = tuple(one.epoch for one in before.epochs if one.epoch not in still_open)
+    dead = head.dead[len(before.dead) :]
+    entry = entry_for(head, previous=before.ledger, dead=dead, closed_epochs=closed, **facts)
+    return Successor(head, entry)
 
 
 def entry_for(head: Head, *, previous: str | None, **facts: Any) -> LedgerEntry:
