@@ -4,9 +4,9 @@ Signals are listened to before torch is imported, which takes seconds: a machine
 at any moment, and that is no error.
 """
 
+import os
 import sys
 import threading
-from typing import IO
 
 from worker_image.interruption import Stop
 
@@ -20,13 +20,15 @@ def start(
     stop = Stop()
     stop.install()
     if leave_with_parent:
-        threading.Thread(target=_stop_with, args=(sys.stdin.buffer, stop), daemon=True).start()
+        threading.Thread(target=_stop_with, args=(sys.stdin.fileno(), stop), daemon=True).start()
     from worker_image.main import run  # torch comes with it
 
     return run(stop, until_idle_seconds=until_idle_seconds, slow_seconds=slow_seconds)
 
 
-def _stop_with(stdin: IO[bytes], stop: Stop) -> None:
+def _stop_with(stdin: int, stop: Stop) -> None:
     """Ask the worker to stop when ``stdin`` ends: the kernel closes it even after a SIGKILL."""
-    stdin.read()
+    # Not through sys.stdin: the interpreter aborts at exit while a thread holds its buffer's lock.
+    while os.read(stdin, 4096):
+        pass
     stop.request()

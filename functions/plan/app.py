@@ -42,11 +42,12 @@ def plan_record(record: SQSRecord) -> None:  # Powertools passes it by this very
             logger.warning("no job file", key=created.key, reason=str(reason))
         else:
             logger.info(planned.outcome, job=job, reason=planned.reason)
-            metrics.add_metric("JobFiles", MetricUnit.Count, 1)
+            metrics.add_metric("JobFiles", MetricUnit.Count, planned.outcome == "planned")
 
 
 @logger.inject_lambda_context(clear_state=True)
 @tracer.capture_lambda_handler(capture_response=False)
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
+    metrics.add_metric("JobFiles", MetricUnit.Count, 0)  # no datum at all is a warning
     return process_partial_response(event, plan_record, batch, context)
