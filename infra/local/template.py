@@ -180,7 +180,7 @@ def _construct(loader: yaml.SafeLoader, name: str, node: yaml.Node) -> Intrinsic
         return Intrinsic(name, loader.construct_scalar(node))
     if isinstance(node, yaml.SequenceNode):
         return Intrinsic(name, loader.construct_sequence(node, deep=True))
-    return Intrinsic(name, loader.construct_mapping(node, deep=True))  # type: ignore[arg-type] # the third kind of node
+    return Intrinsic(name, loader.construct_mapping(node, deep=True))  # type: ignore[arg-type]  # the third kind of node
 
 
 _Loader.add_multi_constructor("!", _construct)

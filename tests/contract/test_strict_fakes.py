@@ -150,7 +150,7 @@ def test_keys_and_bodies_are_checked() -> None:
         with pytest.raises(Unsupported, match="1024"):
             store.put(key, b"1")
     with pytest.raises(TypeError, match="str"):
-        store.put("a", "text")  # type: ignore[arg-type] # what is under test
+        store.put("a", "text")  # type: ignore[arg-type]  # what is under test
 
 
 # ---- queue

@@ -61,7 +61,7 @@ class Inner:
 
 
 def answer(app: SerialWrites, environ: dict[str, Any], statuses: list[str]) -> None:
-    list(app(environ, lambda status, _headers: statuses.append(status)))  # type: ignore[arg-type] # a test's start_response
+    list(app(environ, lambda status, _headers: statuses.append(status)))  # type: ignore[arg-type]  # a test's start_response
 
 
 def test_s3_writes_go_one_at_a_time_and_everything_else_passes() -> None:
