@@ -7,6 +7,7 @@ Invariant: modules of one bundle are never seen by another one's task.
 import importlib
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -97,5 +98,8 @@ def _find(task: str) -> Any:
 
 
 def _is_from(module: ModuleType, folder: str) -> bool:
-    places = [getattr(module, "__file__", None) or "", *(getattr(module, "__path__", None) or [])]
+    paths = getattr(module, "__path__", ())
+    # torch.classes answers any attribute, so its __path__ is anything but a path.
+    folders = [*paths] if isinstance(paths, Iterable) else []
+    places = [getattr(module, "__file__", None), *folders]
     return any(Path(place).is_relative_to(folder) for place in places if isinstance(place, str))
