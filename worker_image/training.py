@@ -63,7 +63,7 @@ def train(
     for done in range(1, local.passes + 1):
         for index, batch in watch.over(shuffled(data, local.batch_size, generator)):
             loss = _loss_of(step(batch, index))
-            meter.close_batch({} if loss is None else {"loss": float(loss)}, len(batch[0]))
+            meter.close_batch({} if loss is None else {"loss": float(loss.detach())}, len(batch[0]))
             if loss is None:  # Lightning: the batch is passed over
                 continue
             optimization.optimizer.zero_grad()
