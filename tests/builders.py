@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spotgrad.planning.fold import bury, count_evaluated, count_merged
 from spotgrad.planning.settle import open_initialization, settle
 from spotgrad.planning.standing import open_items
 from spotgrad.protocol.attempt import Attempt, AttemptOutcome
@@ -146,6 +147,39 @@ def names(items: Any) -> list[tuple[int, str]]:
     return [(one.epoch, one.subtask) for one in items]
 
 
+def whole(epoch: int, shards: int = 4) -> list[WorkItem]:
+    """Every training subtask of an epoch."""
+    return [train(epoch, shard) for shard in range(shards)]
+
+
+def sums(**means: float) -> dict[str, Sum]:
+    return {name: Sum(total=mean * SAMPLES, count=SAMPLES) for name, mean in means.items()}
+
+
+def done(head: Head, plan: JobPlan, *items: WorkItem, **means: float) -> Head:
+    """Each subtask comes to its good end, in a commit of its own; then everything is sent."""
+    for one in items:
+        if one.subtask.startswith("evaluate"):
+            head = count_evaluated(head, one, sums(**(means or {"accuracy": 0.5})))
+        else:
+            version = 0 if head.version is None else head.version + 1
+            head = count_merged(head, one).model_copy(
+                update={"version": version, "model": model_ref(version)}
+            )
+        head = settle(head, plan, START).model_copy(update={"outbox": ()})
+    return head
+
+
+def dead(head: Head, plan: JobPlan, one: WorkItem, reason: str = "boom") -> Head:
+    """A subtask is given up."""
+    return settle(bury(head, one, reason, None), plan, START)
+
+
+def begun(plan: JobPlan) -> Head:
+    """Version 0 exists, epoch 1 is out."""
+    return done(planned_head(plan), plan, item(0, "initialize"))
+
+
 def put_result(
     store: FakeStore,
     key: ResultKey,
@@ -243,8 +277,7 @@ class Bench:
 
     def evaluated(self, epoch: int, shard: int = 0, **means: float) -> ResultKey:
         model = next(one.model for one in self.head.evaluations if one.epoch == epoch)
-        sums = {name: Sum(total=mean * SAMPLES, count=SAMPLES) for name, mean in means.items()}
-        outcome = Evaluated(version=model.version, commit=model.commit, sums=sums)
+        outcome = Evaluated(version=model.version, commit=model.commit, sums=sums(**means))
         return self.put(evaluation(epoch, shard), outcome)
 
     def failed(self, of: WorkItem, error: str = "ValueError: boom") -> ResultKey:
