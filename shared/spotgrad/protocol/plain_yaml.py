@@ -26,7 +26,7 @@ from spotgrad.errors import Malformed
 
 MAX_BYTES: Final = 1 << 20  # a job file is about 1 kB; this bounds the work before any is done
 MAX_DEPTH: Final = 32
-MAX_NODES: Final = 20_000
+MAX_NODES: Final = 10_000
 MAX_NUMBER_CHARACTERS: Final = 64
 
 _READERS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = (
