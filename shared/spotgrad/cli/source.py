@@ -5,7 +5,6 @@ Only reading: what makes a valid data set is said by ``planning.sharding``. Noth
 
 import importlib.util
 import sys
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -70,14 +69,7 @@ def splits_of(source: Source, *, validation: float | None, seed: int) -> Mapping
 
 
 def _from_npz(path: Path) -> Source:
-    try:
-        found = np.load(path, allow_pickle=False)
-        if not isinstance(found, np.lib.npyio.NpzFile):
-            raise InvalidJob(f"source {path}: one bare array, not an .npz file; use numpy.savez")
-        with found:
-            arrays: dict[str, NDArray[Any]] = dict(found.items())
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidJob(f"source {path}: not a readable .npz file: {_line(error)}") from error
+    arrays = _read_npz(path)
     named = [key for key in arrays if "." in key]
     if named and len(named) < len(arrays):
         plain = next(key for key in arrays if "." not in key)
@@ -92,6 +84,18 @@ def _from_npz(path: Path) -> Source:
         split, _, column = key.partition(".")
         splits.setdefault(split, {})[column] = array
     return Source(splits=splits)
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        # numpy leaves the file open when it is no zip file: open it here.
+        with path.open("rb") as stream:
+            found = np.load(stream, allow_pickle=False)
+            if isinstance(found, np.lib.npyio.NpzFile):
+                return dict(found.items())
+    except Exception as error:  # zipfile, zlib and numpy have a dozen kinds for a damaged file
+        raise InvalidJob(f"source {path}: not a readable .npz file: {_line(error)}") from error
+    raise InvalidJob(f"source {path}: one bare array, not an .npz file; use numpy.savez")
 
 
 def _from_python(path: Path) -> Source:

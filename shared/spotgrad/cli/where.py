@@ -23,7 +23,7 @@ def open_store(bucket: str) -> ObjectStore:
     """
     if bucket.startswith(_SCHEME):
         return _s3(bucket.removeprefix(_SCHEME).removesuffix("/"), bucket)
-    if Path(bucket).is_dir() or os.sep in bucket:
+    if bucket and (Path(bucket).is_dir() or os.sep in bucket):
         return _directory(Path(bucket))
     return _s3(bucket, bucket)
 

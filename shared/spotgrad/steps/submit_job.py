@@ -6,7 +6,7 @@ outside is checked before the first write, so a refused submission leaves the bu
 
 from dataclasses import dataclass
 
-from spotgrad.errors import InvalidJob
+from spotgrad.errors import InvalidJob, Malformed
 from spotgrad.ports import ObjectReader, ObjectStore
 from spotgrad.protocol.dataset import DatasetManifest
 from spotgrad.protocol.job import JobSpec
@@ -61,9 +61,15 @@ def find_manifest(store: ObjectReader, spec: JobSpec) -> DatasetManifest:
     """Return the manifest of the job's data set, with every split that the job needs.
 
     Raises:
-        InvalidJob: there is no such data set, or it lacks a split.
+        InvalidJob: there is no such data set, or it is damaged or lacks a split.
     """
-    manifest = find_document(store, ManifestKey(spec.dataset).render(), DatasetManifest)
+    try:
+        manifest = find_document(store, ManifestKey(spec.dataset).render(), DatasetManifest)
+    except Malformed as error:
+        raise InvalidJob(
+            f"dataset: {spec.dataset!r} is damaged ({error}); "
+            f"push it again: spotgrad dataset push {spec.dataset} SOURCE"
+        ) from error
     if manifest is None:
         raise InvalidJob(
             f"dataset: {spec.dataset!r} is not in the bucket; "

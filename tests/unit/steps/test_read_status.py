@@ -16,9 +16,11 @@ from spotgrad.steps.read_status import (
     list_jobs,
     read_status,
 )
+from tests.builders import JOB
+from tests.builders import model_ref as model
 from tests.fakes.clock import START
 from tests.fakes.store import FakeStore
-from tests.unit.cli.jobs import JOB, JOB_FILE, attempt, epoch, head, model, plan, put_job
+from tests.unit.cli.jobs import JOB_FILE, attempt, epoch, head, plan, put_job
 
 NOW = START + timedelta(seconds=1)
 

@@ -1,17 +1,20 @@
 import pytest
 
 from spotgrad.errors import InvalidJob
+from spotgrad.protocol.job_file import parse_job_file
 from spotgrad.protocol.keys import CodeKey, JobFileKey, ManifestKey, SpecKey
 from spotgrad.protocol.plan import CodeRef
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.submit_job import Submission, submit_job
+from tests.builders import JOB, job_file, manifest
 from tests.fakes.store import FakeStore
-from tests.unit.cli.jobs import JOB, JOB_FILE, SHARDS, manifest, plan, put_manifest, spec, split
+from tests.unit.cli.jobs import EPOCHS, JOB_FILE, SHARDS, plan, put_manifest
 
 CODE = b"a zip"
 CODE_KEY = CodeKey(JOB, digest(CODE)).render()
 JOB_KEY = JobFileKey(JOB).render()
-SUBMISSION = Submission(JOB_FILE, spec(), CODE)
+SPEC = plan().spec
+SUBMISSION = Submission(JOB_FILE, SPEC, CODE)
 CODE_REF = CodeRef(key=CODE_KEY, sha256=digest(CODE), size_bytes=len(CODE))
 
 
@@ -35,7 +38,7 @@ def test_code_goes_first_and_the_job_file_last_byte_for_byte(store: FakeStore) -
 
 
 def test_a_built_in_task_needs_no_code(store: FakeStore) -> None:
-    assert submit_job(store, Submission(JOB_FILE, spec())).code_sha256 is None
+    assert submit_job(store, Submission(JOB_FILE, SPEC)).code_sha256 is None
     assert CODE_KEY not in store.snapshot()
 
 
@@ -55,10 +58,10 @@ def test_before_it_is_planned_the_same_job_is_uploaded_again(store: FakeStore) -
 @pytest.mark.parametrize(
     ("submission", "different"),
     [
-        (Submission(JOB_FILE + b"\n", spec(), CODE), "job file"),
-        (Submission(JOB_FILE, spec(), b"other"), "code"),
-        (Submission(JOB_FILE, spec(), None), "code"),
-        (Submission(JOB_FILE + b"\n", spec(), b"other"), "job file and code"),
+        (Submission(JOB_FILE + b"\n", SPEC, CODE), "job file"),
+        (Submission(JOB_FILE, SPEC, b"other"), "code"),
+        (Submission(JOB_FILE, SPEC, None), "code"),
+        (Submission(JOB_FILE + b"\n", SPEC, b"other"), "job file and code"),
     ],
 )
 def test_a_name_that_is_taken_by_other_content_is_refused(
@@ -84,7 +87,10 @@ def test_a_missing_data_set_is_refused_with_the_command_that_pushes_it() -> None
 )
 def test_a_split_that_the_job_needs_must_exist(kept: str, missing: str) -> None:
     store = FakeStore()
-    store.put(ManifestKey("digits").render(), manifest(**{kept: split(2)}).to_json())
+    only = {kept: manifest(2).splits["train"]}
+    store.put(
+        ManifestKey("digits").render(), manifest().model_copy(update={"splits": only}).to_json()
+    )
     before = store.snapshot()
     with pytest.raises(InvalidJob, match=f"has no split {missing}; it has: {kept}"):
         submit_job(store, SUBMISSION)
@@ -93,6 +99,13 @@ def test_a_split_that_the_job_needs_must_exist(kept: str, missing: str) -> None:
 
 def test_without_evaluation_training_data_is_enough() -> None:
     store = FakeStore()
-    store.put(ManifestKey("digits").render(), manifest(train=split(2)).to_json())
-    job_file = JOB_FILE + b"evaluate: null\n"
-    assert submit_job(store, Submission(job_file, spec(job_file))).changed
+    store.put(ManifestKey("digits").render(), manifest(SHARDS, 0).to_json())
+    body = job_file(epochs=EPOCHS, evaluate=None)
+    assert submit_job(store, Submission(body, parse_job_file(body))).changed
+
+
+def test_a_damaged_data_set_is_to_be_pushed_again() -> None:
+    store = FakeStore()
+    store.put(ManifestKey("digits").render(), b"{}")
+    with pytest.raises(InvalidJob, match=r"'digits' is damaged .*; push it again: spotgrad dataset"):
+        submit_job(store, SUBMISSION)
