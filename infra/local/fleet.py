@@ -35,12 +35,12 @@ class Fleet:
         self._log = log
         self._arguments = arguments
         self._numbers = count(1)
-        self._children: list[Child] = []
+        self._children: dict[str, Child] = {}
 
     @property
-    def pids(self) -> list[int]:
-        """The process ids of the workers that were alive when last tended."""
-        return [child.pid for child in self._children]
+    def pids(self) -> Mapping[str, int]:
+        """The process ids, by worker name, of those that were alive when last tended."""
+        return {name: child.pid for name, child in self._children.items()}
 
     def tend(self) -> int:
         """Start what is missing; return how many workers ended since the last call.
@@ -48,30 +48,31 @@ class Fleet:
         Raises:
             WorkersFailed: too many of them have ended in this run.
         """
-        alive = [child for child in self._children if child.poll() is None]
-        ended = len(self._children) - len(alive)
-        for child in self._children:
-            if child not in alive:
-                child.end(grace_seconds=0)
-                child.stdout.close()
-        self._children = alive
+        ended = {name: one for name, one in self._children.items() if one.poll() is not None}
+        for name, child in ended.items():
+            child.end(grace_seconds=0)
+            child.stdout.close()
+            del self._children[name]
         while len(self._children) < self._size:
-            self._children.append(self._start())
-        return ended
+            self._start()
+        return len(ended)
 
     def stop(self) -> None:
         """End every worker: each gives its message back and leaves."""
-        for child in self._children:
+        for child in self._children.values():
             child.stdin.close()
-        for child in self._children:
+        for child in self._children.values():
             child.end(grace_seconds=GRACE_SECONDS)
             child.stdout.close()
-        self._children = []
+        self._children = {}
 
-    def _start(self) -> Child:
+    def _start(self) -> None:
         number = next(self._numbers)
         if number > STARTS_PER_WORKER * self._size:
             raise WorkersFailed(f"workers end as fast as they start; see {self._log}")
         arguments = ("--leave-with-parent", *self._arguments)
-        environment = self._environment(f"local-{number}")
-        return Child("worker_image", *arguments, environment=environment, log=self._log)
+        name = f"local-{number}"
+        environment = self._environment(name)
+        self._children[name] = Child(
+            "worker_image", *arguments, environment=environment, log=self._log
+        )

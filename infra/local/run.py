@@ -61,7 +61,7 @@ class LocalRun:
     def __init__(self, options: RunOptions, home: Home, stack: Stack) -> None:
         self._options = options
         self._home = home
-        self._stack = stack
+        self.stack = stack
         self._clock = SystemClock()
         self._wait = Event()
         self.fleet = Fleet(
@@ -75,14 +75,14 @@ class LocalRun:
     def begin(self) -> None:
         """Put everything in place and upload the job file, or ask for what is open anew."""
         if self._options.resume:
-            self._home.restore(self._stack.store)
-        self._stack.start()
+            self._home.restore(self.stack.store)
+        self.stack.start()
         self.fleet.tend()
-        if self._options.resume and find_head(self._stack.store, self._options.job.spec.name):
+        if self._options.resume and find_head(self.stack.store, self._options.job.spec.name):
             key = ControlKey(self._options.job.spec.name).render()
-            self._stack.store.put(key, Control(resume=new_id()).to_json())
+            self.stack.store.put(key, Control(resume=new_id()).to_json())
             return
-        submit(self._stack, self._options)
+        submit(self.stack, self._options)
 
     def watch(self, show: Show) -> Status:
         """Show the job until it ends; return its last status."""
@@ -99,27 +99,27 @@ class LocalRun:
     def drain(self) -> None:
         """Let workers drop the messages that nobody needs any more, then count what is left."""
         deadline = self._clock.monotonic() + DRAIN_SECONDS
-        while any(self._stack.depths().values()) and self._clock.monotonic() < deadline:
+        while any(self.stack.depths().values()) and self._clock.monotonic() < deadline:
             self._tend()
             self._wait.wait(POLL_SECONDS)
         self.outcome.leftover_messages = {
-            name: depth for name, depth in self._stack.depths().items() if depth
+            name: depth for name, depth in self.stack.depths().items() if depth
         }
 
     def _tend(self) -> None:
         self.outcome.workers_replaced += self.fleet.tend()
-        self._stack.pump.check()
-        if not self._stack.emulator.alive:
+        self.stack.pump.check()
+        if not self.stack.emulator.alive:
             raise StoreUnavailable(f"the local AWS emulator ended; see {self._home.logs}")
 
     def _look(self) -> Status | None:
         try:
-            return read_status(self._stack.store, self._options.job.spec.name, self._clock.now())
+            return read_status(self.stack.store, self._options.job.spec.name, self._clock.now())
         except NotFound:  # not planned yet
             return None
 
     def _notes(self) -> list[str]:
-        counts = self._stack.pump.counters.snapshot()
+        counts = self.stack.pump.counters.snapshot()
         notes = [
             f"{name}: {count.errors} errors, {count.timeouts} timeouts"
             for name, count in sorted(counts.items())

@@ -19,6 +19,7 @@ from infra.local.pump import Pump, Wiring
 from infra.local.topology import LOCAL_PARAMETERS, FunctionResource, Topology, read_topology
 from spotgrad.aws.clients import Clients
 from spotgrad.aws.s3 import S3Store
+from spotgrad.aws.sqs import SqsQueue
 from spotgrad.system import SystemClock
 
 SUBTASKS = "SubtasksQueue"
@@ -48,6 +49,7 @@ class Stack:
             self.clients: Clients = local_clients(self.emulator.endpoint_url)
             self.cloud: Cloud = create_cloud(self.topology, self.clients)
             self.store = S3Store(self.clients.s3, self.cloud.bucket)
+            self.subtasks = SqsQueue(self.clients.sqs, self.cloud.queue_urls[SUBTASKS])
             self._resources = resources.pop_all()
         return self
 
