@@ -6,7 +6,6 @@ rows; the task is a linear layer. Nothing here waits: time is a ``FakeClock``'s.
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ AT = datetime(2030, 1, 1, tzinfo=UTC)
 TASK = """
 import torch
 from torch import nn
+from tests.worker_image import hooks
 
 class Tiny(nn.Module):
     def __init__(self, width=2):
@@ -48,6 +48,7 @@ class Tiny(nn.Module):
         self.layer = nn.Linear(width, 2)
 
     def training_step(self, batch, batch_idx):
+        hooks.on_batch(batch_idx)
         x, y = batch
         return nn.functional.cross_entropy(self.layer(x), y)
 
@@ -105,7 +106,7 @@ def columns(rows: int, seed: int) -> Arrays:
 class World:
     """One job in a fake bucket, with a model version and its first epoch open."""
 
-    def __init__(self, *, task: str = TASK, **changes: Any) -> None:
+    def __init__(self, *, task_text: str = TASK, **changes: Any) -> None:
         self.clock = FakeClock()
         self.store = FakeStore(self.clock)
         self.queue = FakeQueue(self.clock, lease_seconds=LEASE_SECONDS)
@@ -124,7 +125,7 @@ class World:
                 "validation": Split(shards=(self._shard(2, 3),)),
             },
         )
-        body = pack({"tiny_task.py": task.encode()})
+        body = pack({"tiny_task.py": task_text.encode()})
         key = CodeKey("tiny-job", digest(body)).render()
         self.store.put(key, body)
         self.plan = JobPlan(
@@ -231,7 +232,3 @@ def epoch_progress(epoch: int, **changes: Any) -> EpochProgress:
 
 def members(*shards: int) -> Bitmap:
     return Bitmap.of(shards)
-
-
-def write_task(folder: Path, name: str, text: str) -> None:
-    (folder / f"{name}.py").write_text(text)
