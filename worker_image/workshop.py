@@ -54,7 +54,7 @@ class Workshop:
         plan = self._inputs.plan(head)
         if name.kind == "initialize":
             return initialize(self._task(plan))
-        model = self._inputs.model(head, _wanted(head, subtask, name))
+        model = self._inputs.model(head, _wanted(head, subtask))
         split = "train" if name.kind == "train" else _split(plan)
         device = _device(plan)
         data = self._data(plan, split, name.shard or 0, device)
@@ -87,8 +87,8 @@ class Workshop:
         return tuple(column.to(device) for column in columns)
 
 
-def _wanted(head: Head, subtask: Subtask, name: SubtaskName) -> ModelRef:
-    progress = open_evaluation(head, subtask.epoch) if name.kind == "evaluate" else None
+def _wanted(head: Head, subtask: Subtask) -> ModelRef:
+    progress = open_evaluation(head, subtask)
     wanted = head.model if progress is None else progress.model
     if wanted is None:
         raise Malformed(f"{subtask.subtask} of epoch {subtask.epoch}: there is no model version")

@@ -165,7 +165,11 @@ class World:
 
     def put_evaluation(self, model: ModelRef) -> Head:
         return self.put_head(
-            evaluations=(EvaluationProgress(epoch=2, model=model, subtasks=1, issued_at=AT),)
+            evaluations=(
+                EvaluationProgress(
+                    epoch=2, model=model, subtasks=1, issued=members(0), issued_at=AT
+                ),
+            )
         )
 
     def send(self, name: str, epoch: int = 1, *, model: ModelRef | None = None) -> Subtask:
@@ -226,7 +230,12 @@ def head(model: ModelRef, body: bytes, /, **changes: Any) -> Head:
 
 
 def epoch_progress(epoch: int, **changes: Any) -> EpochProgress:
-    fields: dict[str, Any] = {"epoch": epoch, "subtasks": 2, "issued_at": AT}
+    fields: dict[str, Any] = {
+        "epoch": epoch,
+        "subtasks": 2,
+        "issued": Bitmap.of(range(changes.get("subtasks", 2))),
+        "issued_at": AT,
+    }
     return EpochProgress(**(fields | changes))
 
 
