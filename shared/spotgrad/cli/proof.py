@@ -26,7 +26,7 @@ def prove(store: ObjectReader, job: str, output: Output) -> bool:
         f"{job}: {report.revisions} commits, {report.versions} versions "
         f"({report.versions_rebuilt} rebuilt bit for bit, {report.versions_without_inputs} without "
         f"their inputs), {report.results_merged} results merged: "
-        + (f"{found} findings" if found else "clean"),
+        + (f"{found} finding{'s' * (found > 1)}" if found else "clean"),
         "red" if found else "green",
     )
     return not found

@@ -3,11 +3,11 @@
 Only reading: what makes a valid data set is said by ``planning.sharding``. Nothing is unpickled.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -21,6 +21,7 @@ from spotgrad.planning.sharding import TRAIN, VALIDATION, Arrays, hold_out
 __all__ = ["DEFAULT_VALIDATION", "Source", "load_source", "splits_of"]
 
 DEFAULT_VALIDATION: Final = 0.2
+_MODULE: Final = "spotgrad_source"
 
 
 @dataclass(frozen=True)
@@ -120,15 +121,16 @@ def _users_code(path: Path) -> Iterator[None]:
             yield
     finally:
         sys.path.remove(folder)
+        sys.modules.pop(_MODULE, None)
 
 
 def _imported(path: Path) -> ModuleType:
     """Run a file as a module of its own, whatever its name is."""
-    spec = importlib.util.spec_from_file_location(f"spotgrad_source_{path.stem}", path)
-    if spec is None or spec.loader is None:
-        raise ImportError("it is no Python module")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    loader = SourceFileLoader(_MODULE, str(path))
+    module = ModuleType(_MODULE)
+    module.__file__ = str(path)
+    sys.modules[_MODULE] = module  # dataclasses and pickling look it up there
+    loader.exec_module(module)
     return module
 
 

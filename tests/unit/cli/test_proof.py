@@ -42,7 +42,7 @@ def test_a_forged_head_is_found(
     assert len(ran.document["findings"]) == 1
     lines = run("audit", JOB, "--bucket", bucket).out.splitlines()
     assert lines[0] == ran.document["findings"][0]
-    assert lines[1].endswith(": 1 findings")
+    assert lines[1].endswith(": 1 finding")
 
 
 @pytest.mark.parametrize("version", [0, 3, 4])

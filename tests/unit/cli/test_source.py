@@ -87,7 +87,12 @@ def test_a_python_file_gives_splits_and_its_wish(
     (tmp_path / "neighbour_of_digits.py").write_text("ROWS = [[1, 2], [3, 4]]\n")
     path = python(
         tmp_path,
+        "from __future__ import annotations\n"
+        "from dataclasses import dataclass\n"
         "SHARDS = 2\nprint('loading')\n"
+        "@dataclass\n"
+        "class Row:\n"
+        "    x: int\n"
         "def arrays():\n"
         "    from neighbour_of_digits import ROWS\n"
         "    return {'train': {'x': ROWS}}\n",
