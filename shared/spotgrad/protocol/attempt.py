@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 
 from spotgrad.protocol.job import JobName
 from spotgrad.protocol.result import Base
-from spotgrad.protocol.wire import Document, Identifier
+from spotgrad.protocol.wire import Document, Identifier, SubtaskText
 
 AttemptOutcome = Literal["uploaded", "failed", "returned", "lease-lost"]
 
@@ -22,7 +22,7 @@ class Attempt(Document):
     job: JobName
     run: Identifier
     epoch: int
-    subtask: str
+    subtask: SubtaskText
     attempt: Identifier
     worker: str
     base: Base | None

@@ -10,7 +10,13 @@ from pydantic import Field
 
 from spotgrad.protocol.wire import Document, Part, Sha256
 
-DatasetName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+DatasetName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        description="1 to 63 of a-z, 0-9 and -, not starting with -",
+    ),
+]
 
 
 class Column(Part):

@@ -14,7 +14,7 @@ from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.job import JobName
 from spotgrad.protocol.result import Sum
 from spotgrad.protocol.subtask import ModelRef
-from spotgrad.protocol.wire import Document, Identifier, Part, Sha256
+from spotgrad.protocol.wire import Document, Finite, Identifier, Part, Sha256, SubtaskText
 
 JobState = Literal["PLANNING", "RUNNING", "PAUSED", "SUCCEEDED", "DEGRADED", "FAILED", "CANCELLED"]
 ENDED: frozenset[JobState] = frozenset({"SUCCEEDED", "DEGRADED", "FAILED", "CANCELLED"})
@@ -78,14 +78,14 @@ class Evaluation(Part):
 
     epoch: int
     model: ModelRef
-    metrics: dict[str, float]
+    metrics: dict[str, Finite]
 
 
 class WorkItem(Part):
     """A subtask by epoch and name: what the outbox sends."""
 
     epoch: int = Field(ge=0)
-    subtask: str
+    subtask: SubtaskText
 
 
 class Fault(WorkItem):
@@ -139,7 +139,7 @@ class Head(Document):
     evaluated: tuple[Evaluation, ...] = ()
     faults: tuple[Fault, ...] = ()
     dead: tuple[DeadSubtask, ...] = ()
-    norms: tuple[float, ...] = ()
+    norms: tuple[Finite, ...] = ()
     outbox: tuple[WorkItem, ...] = ()
     reissued: tuple[Reissue, ...] = ()
     counts: Counts = Counts()

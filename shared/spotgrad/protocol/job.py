@@ -11,9 +11,20 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 from spotgrad.protocol.dataset import DatasetName
 from spotgrad.protocol.wire import Part
 
-JobName = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+JobName = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z0-9][a-z0-9-]{0,62}$",
+        description="1 to 63 of a-z, 0-9 and -, not starting with -",
+    ),
+]
 TaskPath = Annotated[
-    str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*$", max_length=300)
+    str,
+    Field(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$",
+        max_length=300,
+        description="text of the form module:callable",
+    ),
 ]
 """``module:callable``: beside the job file, in the code bundle, or built in."""
 
@@ -124,7 +135,12 @@ class Budget(Part):
     """Where the job stops issuing, finishes cleanly and ends DEGRADED."""
 
     max_usd: Number | None = Field(default=None, gt=0)
-    deadline: Annotated[str, Field(pattern=r"^[1-9]\d*[smhd]$")] | None = None
+    deadline: (
+        Annotated[
+            str, Field(pattern=r"^[1-9][0-9]*[smhd]$", description="text such as 90m, 6h or 2d")
+        ]
+        | None
+    ) = None
 
 
 class Retries(Part):
@@ -141,7 +157,7 @@ class Retries(Part):
 class Keep(Part):
     """What expires, and when."""
 
-    versions: Literal["all"] | Count = "all"
+    versions: Literal["all"] | Annotated[Count, Field(ge=1)] = "all"
     results_days: Count = Field(default=30, ge=1)
 
 

@@ -12,7 +12,7 @@ from pydantic import Field
 from spotgrad.protocol.head import DeadSubtask, JobState, ObjectRef, WorkItem
 from spotgrad.protocol.job import JobName
 from spotgrad.protocol.result import Base
-from spotgrad.protocol.wire import Document, Identifier, Sha256
+from spotgrad.protocol.wire import Document, Finite, Identifier, Sha256
 
 
 class MergedResult(WorkItem):
@@ -24,8 +24,8 @@ class MergedResult(WorkItem):
     samples: int
     staleness: int = Field(ge=0)
     base: Base
-    coefficient: float
-    update_norm: float
+    coefficient: Finite
+    update_norm: Finite
 
 
 class SetAside(WorkItem):
@@ -54,7 +54,7 @@ class LedgerEntry(Document):
     """The server copy that was merged into; nothing for the first version."""
     server: ObjectRef | None = None
     """The new server copy, when this commit made a version."""
-    server_coefficient: float | None = None
+    server_coefficient: Finite | None = None
     initialized_from: SetAside | None = None
     merged: tuple[MergedResult, ...] = ()
     refused: tuple[SetAside, ...] = ()

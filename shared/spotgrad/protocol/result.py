@@ -11,7 +11,7 @@ from pydantic import Field
 
 from spotgrad.errors import Malformed
 from spotgrad.protocol.job import JobName
-from spotgrad.protocol.wire import Document, Identifier, Part
+from spotgrad.protocol.wire import Document, Finite, Identifier, Part, SubtaskText
 
 HEADER = "spotgrad"
 """The entry of a safetensors header's ``__metadata__`` that holds our document."""
@@ -22,8 +22,8 @@ Role = Literal["parameter", "buffer", "frozen", "alias"]
 class Sum(Part):
     """A metric as a sum over ``count`` samples, so that shards add up exactly weighted."""
 
-    total: float = Field(allow_inf_nan=False)  # JSON has neither: the head could not be read again
-    count: float = Field(gt=0, allow_inf_nan=False)
+    total: Finite
+    count: Finite = Field(gt=0)
 
 
 class Base(Part):
@@ -99,7 +99,7 @@ class ResultMetadata(Header):
     job: JobName
     run: Identifier
     epoch: int = Field(ge=0)
-    subtask: str
+    subtask: SubtaskText
     attempt: Identifier
     worker: str
     outcome: Outcome

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from spotgrad.protocol.job import JobName
-from spotgrad.protocol.wire import Document, Identifier, Part
+from spotgrad.protocol.wire import Document, Identifier, Part, SubtaskText
 
 
 class ModelRef(Part):
@@ -27,6 +27,6 @@ class Subtask(Document):
     job: JobName
     run: Identifier
     epoch: int = Field(ge=0)
-    subtask: str
+    subtask: SubtaskText
     model: ModelRef | None = None
     """The version to evaluate; a training subtask takes the head's latest instead."""

@@ -14,6 +14,10 @@ SCHEMA: Literal[1] = 1
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Identifier = Annotated[str, Field(pattern=r"^[0-9a-f]{8,64}$")]
 """Random ids (run, commit, attempt): lower-case hexadecimal, safe in a key."""
+SubtaskText = Annotated[str, Field(pattern=r"^(initialize|(train|evaluate)-[0-9]{6})$")]
+"""A subtask's name, as ``keys.SubtaskName`` renders it."""
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+"""JSON has no NaN: what is not finite never enters a document."""
 
 
 class Part(BaseModel):
@@ -25,9 +29,7 @@ class Part(BaseModel):
 class Document(Part):
     """A whole JSON document or header; ``schema: 1`` stands in each (DESIGN section 3)."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
     what: ClassVar[str] = "document"
 
     schema_: Literal[1] = Field(default=SCHEMA, alias="schema")
@@ -44,9 +46,12 @@ class Document(Part):
             Malformed: one line naming the first field that is missing, unknown or wrong.
         """
         try:
-            return cls.model_validate_json(body)
+            document = cls.model_validate_json(body)
         except ValidationError as error:
             raise Malformed(f"{cls.what}: {first_problem(error)}") from error
+        if "schema_" not in document.model_fields_set:
+            raise Malformed(f"{cls.what}: schema: missing; expected {SCHEMA}")
+        return document
 
 
 def first_problem(error: ValidationError) -> str:

@@ -5,10 +5,10 @@ from spotgrad.protocol.control import Control
 
 
 def test_an_empty_control_file_asks_for_nothing() -> None:
-    assert Control.from_json("{}") == Control(resume=None)
+    assert Control.from_json('{"schema":1}') == Control(resume=None)
 
 
 def test_a_resume_token_is_a_random_id() -> None:
-    assert Control.from_json('{"resume": "deadbeef"}').resume == "deadbeef"
+    assert Control.from_json('{"schema": 1, "resume": "deadbeef"}').resume == "deadbeef"
     with pytest.raises(Malformed, match=r"^control file: resume: "):
-        Control.from_json('{"resume": "now"}')
+        Control.from_json('{"schema": 1, "resume": "now"}')

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from spotgrad.errors import Malformed
@@ -5,7 +7,8 @@ from spotgrad.protocol.refusal import Refusal, Rejection
 
 
 def test_a_refusal_names_the_very_file_and_the_reason() -> None:
-    body = f'{{"job":"d","job_file_sha256":"{"0" * 64}","reason":"r","at":"2026-01-01T12:00:00Z"}}'
+    facts = {"schema": 1, "job": "d", "reason": "r", "at": "2026-01-01T12:00:00Z"}
+    body = json.dumps(facts | {"job_file_sha256": "0" * 64})
     refusal = Refusal.from_json(body)
     assert refusal.reason == "r"
     with pytest.raises(Malformed, match=r"^refusal: job_file_sha256: "):

@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError
 
 import spotgrad.protocol
 from spotgrad.errors import Malformed
+from spotgrad.protocol.control import Control
 from spotgrad.protocol.wire import Document, Identifier, Part, Sha256
 from tests.unit.protocol.documents import documents, models
 
@@ -115,3 +116,8 @@ def test_a_part_refuses_unknown_keys_too() -> None:
 
     with pytest.raises(ValidationError, match="Extra inputs are not permitted"):
         Piece.model_validate({"size": 1, "siez": 2})
+
+
+def test_a_document_without_its_schema_is_malformed() -> None:
+    with pytest.raises(Malformed, match=r"^control file: schema: missing; expected 1$"):
+        Control.from_json("{}")
