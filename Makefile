@@ -19,7 +19,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 install: $(VENV)/.installed  ## make .venv with the spotgrad command in it
 
 demo: install  ## train the digits job through the whole pipeline on this machine
-	$(BIN)/spotgrad local run examples/digits/job.yaml --workers $(WORKERS) --fresh
+	$(BIN)/spotgrad local run examples/digits/job.yaml --workers $(WORKERS)
 
 test: check  ## the gate: linters, types, architecture, every test (what .ci/run calls)
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered
