@@ -1,0 +1,48 @@
+import pytest
+
+from spotgrad.errors import Malformed, NotFound
+from spotgrad.protocol.control import Control
+from spotgrad.protocol.keys import ControlKey, HeadKey, SpecKey
+from spotgrad.steps.documents import find_document, find_head, read_document, read_plan
+from tests.builders import JOB, job_plan, planned_head
+from tests.fakes.store import FakeStore
+
+KEY = ControlKey(JOB).render()
+
+
+def test_a_document_is_read_by_its_key() -> None:
+    store = FakeStore()
+    store.put(KEY, Control(resume="ab" * 4).to_json())
+    assert read_document(store, KEY, Control).resume == "abababab"
+    assert find_document(store, KEY, Control) == Control(resume="abababab")
+
+
+def test_an_absent_document_is_found_to_be_none_but_not_read() -> None:
+    assert find_document(FakeStore(), KEY, Control) is None
+    with pytest.raises(NotFound, match=r"control\.json"):
+        read_document(FakeStore(), KEY, Control)
+
+
+def test_a_damaged_document_is_malformed_either_way() -> None:
+    store = FakeStore()
+    store.put(KEY, b"{")
+    for read in (read_document, find_document):
+        with pytest.raises(Malformed, match="control file"):
+            read(store, KEY, Control)
+
+
+def test_a_head_comes_with_the_tag_under_which_it_may_be_replaced() -> None:
+    store, head = FakeStore(), planned_head(job_plan())
+    assert find_head(store, JOB) is None
+    etag = store.put(HeadKey(JOB).render(), head.to_json())
+    present = find_head(store, JOB)
+    assert present is not None
+    assert (present.head, present.etag) == (head, etag)
+
+
+def test_the_plan_is_there_once_the_job_is_planned() -> None:
+    store, plan = FakeStore(), job_plan()
+    with pytest.raises(NotFound, match=r"spec\.json"):
+        read_plan(store, JOB)
+    store.put(SpecKey(JOB).render(), plan.to_json())
+    assert read_plan(store, JOB) == plan

@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from spotgrad.errors import Malformed, NotFound
+from spotgrad.merging.coefficients import Coefficients
+from spotgrad.protocol.head import ObjectRef
+from spotgrad.protocol.result import ModelMetadata, Role
+from spotgrad.protocol.tensors import decode, digest, encode
+from spotgrad.steps.model_file import ModelReader, merged_body, model_body
+from tests.builders import JOB, ROLES, RUN, begun, job_plan, tensors
+from tests.fakes.store import FakeStore
+
+KEY = "models/digits/server.safetensors"
+HEAD = begun(job_plan()).model_copy(update={"results_merged": 3, "version": 2})
+
+
+def test_a_file_is_fetched_once_however_often_it_is_read() -> None:
+    store = FakeStore()
+    body = model_body(HEAD, tensors(1.0), ROLES)
+    store.put(KEY, body)
+    models = ModelReader(store)
+    reference = ObjectRef(key=KEY, sha256=digest(body), size_bytes=len(body))
+    assert models.read(KEY) is models.read_committed(reference)
+    assert store.calls["get"] == 1
+
+
+def test_a_file_that_is_not_what_was_committed_is_malformed() -> None:
+    store = FakeStore()
+    store.put(KEY, model_body(HEAD, tensors(1.0), ROLES))
+    reference = ObjectRef(key=KEY, sha256="0" * 64, size_bytes=1)
+    with pytest.raises(Malformed, match=f"{KEY}: its bytes are not those that were committed"):
+        ModelReader(store).read_committed(reference)
+
+
+def test_a_missing_or_damaged_file_is_not_a_model() -> None:
+    store = FakeStore()
+    with pytest.raises(NotFound, match=KEY):
+        ModelReader(store).read(KEY)
+    store.put(KEY, b"no safetensors")
+    with pytest.raises(Malformed, match="safetensors"):
+        ModelReader(store).read(KEY)
+
+
+def test_the_header_says_what_staleness_is_counted_from() -> None:
+    file = decode(model_body(HEAD, tensors(1.0, counter=7), ROLES))
+    assert ModelMetadata.from_header(file.metadata) == ModelMetadata(
+        job=JOB, run=RUN, version=2, commit=HEAD.commit, results_merged=3, roles=ROLES
+    )
+    assert file.tensors["counter"] == 7
+
+
+def test_merging_blends_floats_takes_the_largest_counter_and_keeps_booleans() -> None:
+    start = decode(model_body(HEAD, tensors(0.0, counter=100), ROLES))
+    client = tensors(1.0, counter=110) | {"flag": np.array([False, True])}
+    after = HEAD.model_copy(update={"version": 3, "results_merged": 4})
+    merged = decode(merged_body(after, start, [client], Coefficients(0.75, (0.25,))))
+    assert merged.tensors["weight"].tolist() == [[0.25, 0.25], [0.25, 0.25]]
+    assert merged.tensors["weight"].dtype == np.float32
+    assert merged.tensors["counter"].tolist() == 110
+    assert merged.tensors["counter"].dtype == np.int64
+    assert merged.tensors["flag"].tolist() == [True, False]
+    said = ModelMetadata.from_header(merged.metadata)
+    assert (said.version, said.results_merged, said.roles) == (3, 4, ROLES)
+
+
+def test_a_frozen_tensor_is_carried_over_to_the_last_bit() -> None:
+    roles: dict[str, Role] = {"weight": "parameter", "embedding": "frozen"}
+    value = np.full(64, 0.1, np.float32)
+    metadata = ModelMetadata(job=JOB, run=RUN, version=0, commit=RUN, results_merged=0, roles=roles)
+    start = decode(encode({"weight": value, "embedding": value}, metadata.to_header()))
+    coefficients = Coefficients(1 / 3, (1 / 3, 1 / 3))
+    client = {"weight": value, "embedding": value}
+    merged = decode(merged_body(HEAD, start, [client, client], coefficients))
+    assert merged.tensors["embedding"].tobytes() == value.tobytes()
+    assert merged.tensors["weight"].tobytes() != value.tobytes()  # blending moved the last bit
