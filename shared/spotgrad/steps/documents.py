@@ -1,16 +1,20 @@
-"""Reading the few JSON documents that a job consists of, by key, with their entity tags."""
+"""Reading the few JSON documents that a job consists of, by key, and listing what is there."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
-from spotgrad.errors import NotFound
-from spotgrad.ports import ObjectReader
+from spotgrad.errors import Malformed, NotFound
+from spotgrad.ports import ObjectInfo, ObjectReader
 from spotgrad.protocol.head import Head
+from spotgrad.protocol.key_grammar import Key
 from spotgrad.protocol.keys import HeadKey, SpecKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.wire import Document
 
 SomeDocument = TypeVar("SomeDocument", bound=Document)
+SomeKey = TypeVar("SomeKey", bound=Key)
 
 
 @dataclass(frozen=True)
@@ -46,3 +50,12 @@ def find_head(store: ObjectReader, job: str) -> TaggedHead | None:
 def read_plan(store: ObjectReader, job: str) -> JobPlan:
     """Return the job as it was planned; raises ``NotFound`` before that."""
     return read_document(store, SpecKey(job).render(), JobPlan)
+
+
+def keyed(
+    store: ObjectReader, prefix: str, form: type[SomeKey]
+) -> Iterator[tuple[ObjectInfo, SomeKey]]:
+    """Yield what lies under ``prefix`` in this form of key; strays are passed over."""
+    for info in store.list(prefix):
+        with suppress(Malformed):
+            yield info, form.parse(info.key)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeVar
 
 from spotgrad.errors import Malformed
 from spotgrad.planning.fold import already_counted
@@ -20,7 +19,6 @@ from spotgrad.ports import ObjectInfo, ObjectReader, ObjectSweeper, TaskGauge
 from spotgrad.protocol.attempt import Attempt
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.head import Head, WorkItem
-from spotgrad.protocol.key_grammar import Key
 from spotgrad.protocol.keys import (
     ACTIVE_PREFIX,
     ActiveKey,
@@ -32,11 +30,10 @@ from spotgrad.protocol.keys import (
 )
 from spotgrad.steps.aggregate_results import aggregate_results
 from spotgrad.steps.commit import commit, send_outbox, until_committed
-from spotgrad.steps.documents import TaggedHead, find_document, find_head, read_plan
+from spotgrad.steps.documents import TaggedHead, find_document, find_head, keyed, read_plan
 from spotgrad.steps.succession import successor
+from spotgrad.steps.sweep_orphans import GRACE, sweep_orphans
 from spotgrad.steps.world import World
-
-SomeKey = TypeVar("SomeKey", bound=Key)
 
 DURATIONS_READ = 20
 """How many finished attempts are read to learn how long a subtask takes."""
@@ -63,11 +60,12 @@ class Reconciled:
     results_found: int = 0
     reissued: int = 0
     ended: bool = False
+    swept: int = 0
 
 
 def active_jobs(store: ObjectReader) -> list[str]:
     """Return the jobs that are marked as live."""
-    return [key.job for _, key in _keyed(store, ACTIVE_PREFIX, ActiveKey)]
+    return [key.job for _, key in keyed(store, ACTIVE_PREFIX, ActiveKey)]
 
 
 def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
@@ -81,8 +79,7 @@ def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
     if present is None:
         return Reconciled()
     if present.head.ended:
-        watch.sweeper.delete(ActiveKey(job).render())
-        return Reconciled(ended=True)
+        return _put_away(world, watch, present.head)
     if world.clock.now() - present.head.updated_at > watch.lease:
         present = send_outbox(world, present)
     missed = list(_missed_results(world, watch, present.head))
@@ -94,19 +91,20 @@ def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
     return Reconciled(results_found=len(missed), reissued=recovery.reissued)
 
 
-def _keyed(
-    store: ObjectReader, prefix: str, form: type[SomeKey]
-) -> Iterator[tuple[ObjectInfo, SomeKey]]:
-    """Yield what lies under ``prefix`` in this form; a stray object must not stop the mending."""
-    for info in store.list(prefix):
-        with suppress(Malformed):
-            yield info, form.parse(info.key)
+def _put_away(world: World, watch: Watch, head: Head) -> Reconciled:
+    """Let an ended job go, an hour later: then no function of it can still be writing."""
+    now = world.clock.now()
+    if now - head.updated_at <= GRACE:
+        return Reconciled(ended=True)
+    swept = sweep_orphans(watch.sweeper, head, now)
+    watch.sweeper.delete(ActiveKey(head.job).render())
+    return Reconciled(ended=True, swept=swept)
 
 
 def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKey]:
     """Yield open subtasks' results that lie there for over a lease: their event never came."""
     for epoch in sorted({item.epoch for item in open_items(head)}):
-        for info, key in _keyed(world.store, results_prefix(head.job, epoch), ResultKey):
+        for info, key in keyed(world.store, results_prefix(head.job, epoch), ResultKey):
             item = WorkItem(epoch=key.epoch, subtask=key.subtask)
             if (
                 world.clock.now() - info.modified_at > watch.lease
@@ -173,7 +171,7 @@ def _look(world: World, watch: Watch, head: Head) -> Sky:
     sightings: dict[tuple[int, str], list[Sighting]] = {}
     finished = []
     for epoch in sorted({epoch for epoch, _ in open_now}):
-        for info, key in _keyed(world.store, attempts_prefix(head.job, epoch), AttemptKey):
+        for info, key in keyed(world.store, attempts_prefix(head.job, epoch), AttemptKey):
             subtask = (key.epoch, key.subtask)
             if subtask not in open_now:
                 finished.append(info)

@@ -2,8 +2,8 @@ import pytest
 
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ControlKey, HeadKey, SpecKey
-from spotgrad.steps.documents import find_document, find_head, read_document, read_plan
+from spotgrad.protocol.keys import ActiveKey, ControlKey, HeadKey, SpecKey
+from spotgrad.steps.documents import find_document, find_head, keyed, read_document, read_plan
 from tests.builders import JOB, job_plan, planned_head
 from tests.fakes.store import FakeStore
 
@@ -46,3 +46,14 @@ def test_the_plan_is_there_once_the_job_is_planned() -> None:
         read_plan(store, JOB)
     store.put(SpecKey(JOB).render(), plan.to_json())
     assert read_plan(store, JOB) == plan
+
+
+def test_listing_by_a_form_passes_over_what_is_not_of_it() -> None:
+    store = FakeStore()
+    for key in ("active/a", "active/Not A Job", "active/b", "other/c"):
+        store.put(key, b"12")
+    found = list(keyed(store, "active/", ActiveKey))
+    assert [(info.size_bytes, key) for info, key in found] == [
+        (2, ActiveKey("a")),
+        (2, ActiveKey("b")),
+    ]

@@ -5,7 +5,7 @@ import pytest
 
 from spotgrad.errors import Malformed, StoreUnavailable
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ActiveKey, AttemptKey, ControlKey, HeadKey
+from spotgrad.protocol.keys import ActiveKey, AttemptKey, ControlKey, HeadKey, ModelKey
 from spotgrad.steps.audit import audit
 from spotgrad.steps.reconcile_job import Reconciled, active_jobs
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, names, train, whole
@@ -60,13 +60,26 @@ def test_a_job_that_is_not_planned_yet_is_left_alone() -> None:
     assert active_jobs(bench.store) == [JOB]
 
 
-def test_an_ended_job_s_mark_is_deleted_and_nothing_else(bench: Bench) -> None:
+def test_an_ended_job_is_put_away_an_hour_later(bench: Bench) -> None:
     bench.finish()
+    bench.clock.advance(3600)
     before = bench.store.snapshot()
+    assert bench.reconcile() == Reconciled(ended=True)
+    assert bench.store.snapshot() == before
+    bench.clock.advance(1)
     assert bench.reconcile() == Reconciled(ended=True)
     assert active_jobs(bench.store) == []
     del before[ActiveKey(JOB).render()]
     assert bench.store.snapshot() == before
+
+
+def test_what_lost_commits_left_goes_with_the_mark(bench: Bench) -> None:
+    orphan = ModelKey(JOB, 1, "ee" * 8).render()
+    bench.store.put(orphan, b"")
+    bench.finish()
+    bench.clock.advance(3601)
+    assert bench.reconcile() == Reconciled(ended=True, swept=1)
+    assert orphan not in bench.store.snapshot()
 
 
 # --- lost messages ------------------------------------------------------------------------------

@@ -107,5 +107,7 @@ def test_without_evaluation_training_data_is_enough() -> None:
 def test_a_damaged_data_set_is_to_be_pushed_again() -> None:
     store = FakeStore()
     store.put(ManifestKey("digits").render(), b"{}")
-    with pytest.raises(InvalidJob, match=r"'digits' is damaged .*; push it again: spotgrad dataset"):
+    with pytest.raises(
+        InvalidJob, match=r"'digits' is damaged .*; push it again: spotgrad dataset"
+    ):
         submit_job(store, SUBMISSION)
