@@ -38,8 +38,11 @@ RETRY: Final = 75
 def run(stop: Stop, *, until_idle_seconds: float | None, slow_seconds: float) -> int:
     """Work as the environment says, and return the exit code."""
     logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+        stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
     )
+    logging.getLogger(__package__).setLevel(
+        logging.INFO
+    )  # botocore's own INFO tells nobody a thing
     code = TaskCode(Path.cwd())
     try:
         settings = read(WorkerSettings)

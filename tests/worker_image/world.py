@@ -135,7 +135,7 @@ class World:
             manifest=self.manifest,
             code=CodeRef(key=key, sha256=digest(body), size_bytes=len(body)),
         )
-        self.store.put(SpecKey("tiny-job").render(), self.plan.to_json())
+        self.put_plan()
         self.model = self.put_model(3)
         self.put_head()
 
@@ -144,6 +144,9 @@ class World:
         key = ShardKey("tiny", number, digest(body)[:16]).render()
         self.store.put(key, body)
         return Shard(key=key, samples=rows, size_bytes=len(body), sha256=digest(body))
+
+    def put_plan(self) -> None:
+        self.store.put(SpecKey("tiny-job").render(), self.plan.to_json())
 
     def put_model(self, version: int, arrays: Arrays | None = None) -> ModelRef:
         metadata = ModelMetadata(
