@@ -148,9 +148,11 @@ def test_a_batch_is_passed_over_when_its_step_returns_nothing() -> None:
     ("output", "problem"),
     [({"accuracy": 1}, "returned a dict"), (0.5, "returned a float"), ([], "returned a list")],
 )
-def test_a_step_without_a_loss_is_refused(output: Any, problem: str) -> None:
+def test_a_step_without_a_loss_is_refused(
+    monkeypatch: pytest.MonkeyPatch, output: Any, problem: str
+) -> None:
     task = Task()
-    task.training_step = lambda _batch, _index: output  # type: ignore[method-assign,assignment]  # a bad task
+    monkeypatch.setattr(task, "training_step", lambda _batch, _index: output)
     with pytest.raises(Unsupported, match=f"training_step {problem} without a loss tensor"):
         trained(task, rows(4))
 
@@ -243,8 +245,10 @@ def test_without_a_validation_step_the_training_loss_is_the_metric() -> None:
 
 
 @pytest.mark.parametrize("output", [None, {}, math.nan])
-def test_an_evaluation_that_says_nothing_is_refused(output: Any) -> None:
+def test_an_evaluation_that_says_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch, output: Any
+) -> None:
     task = Judged()
-    task.validation_step = lambda _batch, _index: output  # type: ignore[method-assign,assignment]  # a bad task
+    monkeypatch.setattr(task, "validation_step", lambda _batch, _index: output)
     with pytest.raises(Unsupported, match="neither returned nor logged"):
         evaluated(task, rows(4))
