@@ -8,9 +8,9 @@ import typer
 from infra.local.home import Home
 from infra.local.run import LocalRun, RunOptions, local_run
 from spotgrad.cli.display import open_display, state_style
-from spotgrad.cli.files import write_atomically
 from spotgrad.cli.job import load_job
 from spotgrad.cli.output import Output
+from spotgrad.cli.pull import pull_model
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.errors import InvalidJob
 from spotgrad.ports import ObjectReader
@@ -87,11 +87,9 @@ def _report(running: LocalRun, home: Home, output: Output) -> int:
 
 def _pull(store: ObjectReader, head: Head | None, home: Home) -> Path | None:
     """Write the final model, or the latest there is, beside the bucket."""
-    model = head and (head.final or head.model)
-    if not model:
+    if head is None or head.model is None:
         return None
-    write_atomically(home.model, store.get(model.key).body)
-    return home.model
+    return pull_model(store, home.job, None, home.model).path
 
 
 def _summary(output: Output, document: dict[str, Any], home: Home) -> None:

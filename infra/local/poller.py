@@ -17,6 +17,7 @@ from infra.local.counters import Counters, Counts
 from infra.local.delivery import Delivery, once
 from infra.local.function import FunctionTimedOut, InvocationFailed
 from infra.local.records import Record, failed_ids, to_record
+from infra.local.scale import Scale
 from infra.local.topology import QueueSource
 
 if TYPE_CHECKING:  # the stubs are a development tool
@@ -27,6 +28,7 @@ Invoke = Callable[[object], Any]
 
 _MOST_PER_RECEIVE = 10  # SQS
 _BACK_OFF_SECONDS = 0.5
+_IDLE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Subscription:
     invoke: Invoke
     counters: Counters = field(default_factory=Counters)
     deliver: Delivery = once
+    scale: Scale = field(default_factory=lambda: Scale(1))
     long_poll_seconds: int = 1  # also the longest that a stop has to wait for
 
 
@@ -47,15 +50,24 @@ class Poller:
     """Takes one batch at a time; as many run side by side as the source's maximum concurrency."""
 
     def __init__(
-        self, subscription: Subscription, sqs: "SQSClient", stopping: threading.Event
+        self,
+        subscription: Subscription,
+        sqs: "SQSClient",
+        stopping: threading.Event,
+        *,
+        number: int = 0,
     ) -> None:
         self._subscription = subscription
         self._sqs = sqs
         self._stopping = stopping
+        self._number = number
 
     def run(self) -> None:
         """Poll until told to stop; a queue that cannot be reached is tried again."""
         while not self._stopping.is_set():
+            if not self._subscription.scale.allows(self._number):
+                self._stopping.wait(_IDLE_SECONDS)
+                continue
             try:
                 self.poll_once()
             except (BotoCoreError, ClientError):
@@ -65,6 +77,7 @@ class Poller:
     def poll_once(self) -> int:
         """Receive one batch and hand it over; return how many messages it held."""
         batch = self._gather()
+        self._subscription.scale.observe(len(batch), self._subscription.source.batch_size)
         if not batch or self._stopping.is_set():
             return 0  # what was received comes back by its visibility timeout
         for delivery in self._subscription.deliver(batch):

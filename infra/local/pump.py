@@ -14,6 +14,7 @@ from infra.local.cloud import Cloud
 from infra.local.counters import Counters
 from infra.local.delivery import Delivery, once
 from infra.local.poller import Invoke, Poller, Subscription
+from infra.local.scale import Scale
 from infra.local.scheduler import Now, Schedule, Ticker
 from infra.local.topology import LOCAL_PSEUDO, FunctionResource, Topology
 
@@ -99,9 +100,9 @@ class Pump:
     def _tasks(self, function: FunctionResource) -> list[Callable[[], None]]:
         invoke = self._wiring.functions[function.logical_id].invoke
         tasks: list[Callable[[], None]] = [
-            Poller(subscription, self._wiring.sqs, self._stopping).run
+            Poller(subscription, self._wiring.sqs, self._stopping, number=number).run
             for subscription in self._subscriptions(function, invoke)
-            for _ in range(subscription.source.maximum_concurrency)
+            for number in range(subscription.source.maximum_concurrency)
         ]
         if function.schedule_seconds is not None:
             schedule = _schedule(function, function.schedule_seconds, invoke)
@@ -120,6 +121,7 @@ class Pump:
                 invoke=invoke,
                 counters=self.counters,
                 deliver=self._wiring.deliver,
+                scale=Scale(source.maximum_concurrency),
             )
             for source in function.event_sources
         ]

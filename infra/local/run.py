@@ -21,8 +21,9 @@ from spotgrad.cli.task_check import check_task
 from spotgrad.errors import NotFound, StoreUnavailable
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.keys import ControlKey
-from spotgrad.steps.documents import find_head
-from spotgrad.steps.read_status import Status, read_status
+from spotgrad.protocol.plan import JobPlan
+from spotgrad.steps.documents import find_head, read_plan
+from spotgrad.steps.read_status import Status, describe, read_status
 from spotgrad.steps.submit_job import Submission, submit_job
 from spotgrad.system import SystemClock, new_id
 
@@ -70,6 +71,7 @@ class LocalRun:
             home.logs / "workers.log",
             options.worker_arguments,
         )
+        self._plan: JobPlan | None = None
         self.outcome = Outcome()
 
     def begin(self) -> None:
@@ -113,9 +115,19 @@ class LocalRun:
             raise StoreUnavailable(f"the local AWS emulator ended; see {self._home.logs}")
 
     def _look(self) -> Status | None:
+        """Read the head alone: this run knows its workers, and a plan never changes."""
+        job = self._options.job.spec.name
+        present = find_head(self.stack.store, job)
+        if present is None:
+            return self._before_planning(job)
+        if self._plan is None:
+            self._plan = read_plan(self.stack.store, job)
+        return describe(present.head, self._plan, self.fleet.pids)
+
+    def _before_planning(self, job: str) -> Status | None:
         try:
-            return read_status(self.stack.store, self._options.job.spec.name, self._clock.now())
-        except NotFound:  # not planned yet
+            return read_status(self.stack.store, job, self._clock.now())
+        except NotFound:  # the job file is not there yet
             return None
 
     def _notes(self) -> list[str]:
