@@ -127,7 +127,9 @@ def test_too_many_vanished_workers_make_a_subtask_dead() -> None:
     vanished = [at(0), at(300), at(600)]
     head = recover(a_head(), PLAN, sky(900, *vanished[:2], ended(500, "lease-lost"), at(880)))
     assert head.dead == ()
-    head = recover(a_head(), PLAN, sky(900, *vanished))
+    head = recover(a_head(), PLAN, sky(840, *vanished))
+    assert head.dead == ()  # the third has been silent for two leases, not for longer
+    head = recover(a_head(), PLAN, sky(841, *vanished))
     assert head.dead == (
         DeadSubtask(epoch=1, subtask=ITEM.subtask, reason="interrupted 3 times", evidence=None),
     )
