@@ -11,8 +11,9 @@ import numpy as np
 
 from spotgrad.ports import Message
 from spotgrad.protocol.head import WorkItem
-from spotgrad.protocol.keys import ControlKey
+from spotgrad.protocol.keys import ControlKey, LedgerKey, ModelKey
 from spotgrad.protocol.subtask import Subtask
+from spotgrad.steps.sweep_orphans import GRACE
 from tests.builders import LEASE_SECONDS, Bench, evaluation, item, names, tensors, train
 from tests.fakes.faults import Crashed
 from tests.proofs.sabotage import Damage, SabotagedBench
@@ -202,9 +203,19 @@ def resumed(bench: SabotagedBench) -> Step:
 
 
 def ended(bench: SabotagedBench) -> Step:
+    """The job is over for more than an hour, and a lost commit has left two objects behind."""
     last_result(bench)()
-    bench.clock.advance(3601)  # an ended job is put away an hour later
+    for key in orphans(bench):
+        bench.store.put(key, b"of a commit that lost")
+    bench.clock.advance(GRACE.total_seconds() + 1)
     return bench.reconcile
+
+
+def orphans(bench: Bench) -> tuple[str, str]:
+    """Return keys beside the newest version and revision, of a commit that is in no chain."""
+    head, lost = bench.head, "10" * 8
+    model = ModelKey(head.job, head.version or 0, lost).render()
+    return model, LedgerKey(head.job, head.revision, lost).render()
 
 
 PLAN: tuple[Case, ...] = (new_job, planned_before)

@@ -104,11 +104,12 @@ def run_threads(count: int, work: Callable[[], None]) -> None:
 
 
 def aggregator(
-    world: World, events: Events, afterwards: Callable[[], None] = lambda: None
+    make_world: Callable[[], World], events: Events, afterwards: Callable[[], None] = lambda: None
 ) -> Callable[[], None]:
     """Return the loop of one aggregator; ``afterwards`` may cause more events."""
 
     def work() -> None:
+        world = make_world()  # one per thread, as each process has its own
         while batch := events.take():
             try:
                 aggregate_results(world, JOB, batch)

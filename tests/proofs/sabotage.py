@@ -4,12 +4,11 @@ Every put, delete and send of the step under test is an *effect*, numbered from 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from spotgrad.errors import ConditionFailed, Retry, StoreUnavailable
 from spotgrad.steps.reconcile_job import Watch
-from spotgrad.steps.world import World
 from tests.builders import LEASE_SECONDS, Bench
 from tests.fakes.faults import Crashed
 from tests.fakes.queue import FakeQueue
@@ -105,7 +104,7 @@ class SabotagedBench(Bench):
         self.queue = SabotagedQueue(self.clock, lease_seconds=LEASE_SECONDS)
         self.queue.saboteur = self.saboteur
         self.store.on_write = self.saboteur.on_write
-        self.world = World(self.store, self.queue, self.clock, self.world.new_id)
+        self.world = replace(self.world, subtasks=self.queue)
         self.watch = Watch(self.store, self.queue, LEASE_SECONDS)
 
     def disturbed(self, step: Callable[[], object], damage: Damage | None) -> None:
@@ -116,5 +115,6 @@ class SabotagedBench(Bench):
         except (Crashed, Retry):
             if not self.saboteur.struck:
                 raise
+            self.world = replace(self.world)  # a new process remembers nothing
         if damage is not None and not self.saboteur.struck:
             raise LookupError(f"{damage} struck nothing: it would prove nothing")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,6 @@ from spotgrad.protocol.head import WorkItem
 from spotgrad.protocol.keys import ResultKey, SubtaskName
 from spotgrad.protocol.result import Evaluated, Sum
 from spotgrad.protocol.subtask import Subtask
-from spotgrad.steps.world import World
 from tests.builders import Bench, names
 from tests.proofs.crowd import Events, Weather, aggregator, run_threads
 from tests.proofs.history import check_history, merged
@@ -46,7 +46,7 @@ def test_sixty_four_results_of_one_epoch(seed: int) -> None:
     bench, events, weather = Bench(), Events(seed), Weather(seed, SHARE)
     events.put(trained(bench, RESULTS))
     bench.store.on_write = weather.on_write
-    run_threads(AGGREGATORS, aggregator(bench.world, events))
+    run_threads(AGGREGATORS, aggregator(lambda: replace(bench.world), events))
     head = check_history(bench.store)
     assert merged(bench.store, head) == all_of(range(1, 2), RESULTS)
     assert bench.store.calls["delete"] == 0
@@ -80,7 +80,7 @@ def test_four_epochs_of_sixteen_shards_with_workers_in_between(issue: str) -> No
 
     work_off_the_queue()
     bench.store.on_write = weather.on_write
-    run_threads(AGGREGATORS, aggregator(bench.world, events, work_off_the_queue))
+    run_threads(AGGREGATORS, aggregator(lambda: replace(bench.world), events, work_off_the_queue))
     head = check_history(bench.store)
     assert head.state == "SUCCEEDED"
     assert [one.epoch for one in head.evaluated] == [1, 2, 3, 4]
@@ -95,7 +95,7 @@ def test_four_aggregators_on_moto_behind_its_lock(s3_store: S3Store) -> None:
     for key, body in bench.store.snapshot().items():
         s3_store.put(key, body)
     events.put(keys)
-    world = World(s3_store, bench.queue, bench.clock, bench.world.new_id)
-    run_threads(4, aggregator(world, events))
+    here = replace(bench.world, store=s3_store)
+    run_threads(4, aggregator(lambda: replace(here), events))
     head = check_history(s3_store)
     assert merged(s3_store, head) == all_of(range(1, 2), 16)

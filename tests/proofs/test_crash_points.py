@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from tests.builders import LEASE_SECONDS
-from tests.proofs.cases import AGGREGATE, PLAN, RECONCILE, Case, Step
+from tests.proofs.cases import AGGREGATE, PLAN, RECONCILE, Case, Step, ended, orphans
 from tests.proofs.outcome import Outcome, outcome, refusal
 from tests.proofs.sabotage import Damage, SabotagedBench, cuts, troubles
 
@@ -113,6 +113,13 @@ def test_a_refused_job_file_stays_refused() -> None:
     assert "epochs" in wanted
     for damage, damaged in disturbed(refused, again, everything(effects)):
         assert refusal(damaged) == wanted, damage
+
+
+def test_a_sweep_that_was_cut_off_is_finished_by_the_next() -> None:
+    bench, effects = undisturbed(ended, tick)
+    assert not set(orphans(bench)) & set(bench.store.snapshot())
+    for damage, damaged in disturbed(ended, again, everything(effects)):
+        assert damaged.store.snapshot().keys() == bench.store.snapshot().keys(), damage
 
 
 @cases(*(case for case in AGGREGATE if case.__name__ in ("epoch_close", "refused_result")))
