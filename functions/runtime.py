@@ -4,7 +4,7 @@ Not a place for logic: a function parses its event, calls one step and answers.
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 
@@ -26,9 +26,9 @@ class Root:
     store: S3Store
     subtasks: SqsQueue
 
-    @property
+    @cached_property
     def world(self) -> World:
-        """Return the ports as the steps take them."""
+        """Return the ports as the steps take them; it remembers what it read while warm."""
         return World(self.store, self.subtasks, SystemClock(), new_id)
 
 

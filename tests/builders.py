@@ -6,7 +6,7 @@ in it, and with the hands of a worker (``put_result``). Nothing here asserts.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -222,6 +222,10 @@ class Bench:
 
     def plan(self) -> Planned:
         return plan_job(self.world, JOB, planning_seconds=PLANNING_SECONDS)
+
+    def start_cold(self) -> None:
+        """Forget what was read before, as a function does when its process is replaced."""
+        self.world = replace(self.world)
 
     def start(self, shards: int = 4, value: float = 0.0, **fields: Any) -> Head:
         """Upload, plan and initialize: version 0 exists, epoch 1 is out."""

@@ -14,11 +14,10 @@ from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import RejectionKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.refusal import Rejection
-from spotgrad.protocol.tensors import digest
 from spotgrad.steps.commit import commit, message, send_outbox, until_committed
 from spotgrad.steps.decide_results import Decision, decide_results
-from spotgrad.steps.documents import TaggedHead, find_head, read_plan
-from spotgrad.steps.model_file import ModelReader, merged_body, model_body
+from spotgrad.steps.documents import TaggedHead, find_head
+from spotgrad.steps.model_file import merged_body, model_body
 from spotgrad.steps.read_results import LoadedResult, load_result
 from spotgrad.steps.succession import Successor
 from spotgrad.steps.world import World
@@ -54,7 +53,7 @@ class _Step:
         self._world = world
         self._job = job
         self._keys = keys
-        self._models = ModelReader(world.store)
+        self._models = world.models
         self._loaded: dict[ResultKey, LoadedResult] = {}
         self.report = Aggregated(None, 0, (), len(keys))
 
@@ -63,7 +62,7 @@ class _Step:
         present = find_head(self._world.store, self._job)
         if present is None:
             return True
-        plan = read_plan(self._world.store, self._job)
+        plan = self._world.plans.read(present.head)
         arrivals = [loaded.arrival for loaded in self._results(present.head)]
         commit_id, now = self._world.new_id(), self._world.clock.now()
         decision = decide_results(present.head, plan, arrivals, commit=commit_id, now=now)
@@ -115,7 +114,7 @@ class _Step:
         body = self._merged_body(decision, before)
         key = made.head.model.key
         self._world.store.put(key, body)
-        server = ObjectRef(key=key, sha256=digest(body), size_bytes=len(body))
+        server = ObjectRef(key=key, sha256=self._models.keep(key, body), size_bytes=len(body))
         return Successor(
             made.head.model_copy(update={"objects": {"server": server}}),
             made.entry.model_copy(update={"server": server}),

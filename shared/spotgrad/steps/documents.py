@@ -52,6 +52,23 @@ def read_plan(store: ObjectReader, job: str) -> JobPlan:
     return read_document(store, SpecKey(job).render(), JobPlan)
 
 
+class PlanReader:
+    """Reads the plan of each run once: nothing changes it."""
+
+    def __init__(self, store: ObjectReader, most: int = 32) -> None:
+        self._store = store
+        self._most = most
+        self._plans: dict[str, JobPlan] = {}
+
+    def read(self, head: Head) -> JobPlan:
+        """Return the plan of the head's run; raises ``NotFound`` when it is gone."""
+        if head.run not in self._plans:
+            if len(self._plans) >= self._most:
+                self._plans.clear()
+            self._plans[head.run] = read_plan(self._store, head.job)
+        return self._plans[head.run]
+
+
 def keyed(
     store: ObjectReader, prefix: str, form: type[SomeKey]
 ) -> Iterator[tuple[ObjectInfo, SomeKey]]:

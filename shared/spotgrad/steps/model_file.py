@@ -1,4 +1,4 @@
-"""Model files: written once per version, read and checked once per step; versions never change."""
+"""Model files: written once per version, read and checked once per process."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,12 +14,20 @@ from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.result import ModelMetadata, Role
 from spotgrad.protocol.tensors import TensorFile, decode, digest, encode
 
+CACHE_BYTES = 256_000_000
+"""Of model files kept between steps; a single larger one is kept all the same."""
+
 
 class ModelReader:
-    """Reads each model file once, however often a step decides."""
+    """Reads each model file once, and keeps those used last: versions never change.
 
-    def __init__(self, store: ObjectReader) -> None:
+    A function stays warm between steps, and what it merges into next is what it has just written.
+    """
+
+    def __init__(self, store: ObjectReader, limit_bytes: int = CACHE_BYTES) -> None:
         self._store = store
+        self._limit_bytes = limit_bytes
+        self._bodies: dict[str, bytes] = {}
         self._files: dict[str, tuple[TensorFile, str]] = {}
 
     def read(self, key: str) -> TensorFile:
@@ -37,10 +45,21 @@ class ModelReader:
             raise Malformed(f"{reference.key}: its bytes are not those that were committed")
         return file
 
+    def keep(self, key: str, body: bytes) -> str:
+        """Take a file that was just written, so that it need not be read; return its digest."""
+        sha256 = digest(body)
+        self._files[key] = decode(body), sha256
+        self._bodies[key] = body
+        while sum(map(len, self._bodies.values())) > self._limit_bytes and len(self._bodies) > 1:
+            oldest = next(iter(self._bodies))
+            del self._bodies[oldest], self._files[oldest]
+        return sha256
+
     def _read(self, key: str) -> tuple[TensorFile, str]:
-        if key not in self._files:
-            body = self._store.get(key).body
-            self._files[key] = decode(body), digest(body)
+        if key in self._files:
+            self._bodies[key] = self._bodies.pop(key)  # the last to go
+        else:
+            self.keep(key, self._store.get(key).body)
         return self._files[key]
 
 

@@ -30,7 +30,7 @@ from spotgrad.protocol.keys import (
 )
 from spotgrad.steps.aggregate_results import aggregate_results
 from spotgrad.steps.commit import commit, send_outbox, until_committed
-from spotgrad.steps.documents import TaggedHead, find_document, find_head, keyed, read_plan
+from spotgrad.steps.documents import TaggedHead, find_document, find_head, keyed
 from spotgrad.steps.succession import successor
 from spotgrad.steps.sweep_orphans import GRACE, sweep_orphans
 from spotgrad.steps.world import World
@@ -141,7 +141,7 @@ class _Recovery:
     def _recovered(self, head: Head) -> Head:
         if head.state == "PAUSED":
             return head
-        plan = read_plan(self._world.store, self._job)
+        plan = self._world.plans.read(head)
         sky = _look(self._world, self._watch, head)
         after = recover(head, plan, sky)
         return head if after == head else settle(after, plan, sky.now)

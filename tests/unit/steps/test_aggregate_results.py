@@ -187,7 +187,7 @@ def test_what_is_not_open_is_dropped_before_its_tensors_are_fetched(bench: Bench
     bench.aggregate(merged)
     gets = bench.store.calls["get"]
     assert bench.aggregate(merged, bench.result_key(train(2, 0))).dropped == 2
-    assert bench.store.calls["get"] == gets + 2  # the head and the plan
+    assert bench.store.calls["get"] == gets + 1  # the head
 
 
 def test_results_for_an_ended_job_are_dropped(bench: Bench) -> None:
@@ -392,13 +392,28 @@ def test_a_tampered_server_copy_is_never_merged_into(bench: Bench) -> None:
     bench.aggregate(bench.trained(1, 0))
     key = bench.head.objects["server"].key
     bench.store.put(key, bench.store.get(key).body[:-1] + b"\x01")
+    bench.start_cold()
     with pytest.raises(Malformed, match="its bytes are not those that were committed"):
         bench.aggregate(bench.trained(1, 1, base=old))
     assert bench.head.version == 1
 
 
+def test_a_warm_function_reads_head_and_result_alone(bench: Bench) -> None:
+    bench.aggregate(bench.trained(1, 0))
+    key = bench.trained(1, 1)
+    gets = bench.store.calls["get"]
+    bench.aggregate(key)
+    assert bench.store.calls["get"] == gets + 2
+    bench.start_cold()
+    key = bench.trained(1, 2)
+    gets = bench.store.calls["get"]
+    bench.aggregate(key)
+    assert bench.store.calls["get"] == gets + 4  # the plan and the server copy as well
+
+
 def test_a_planned_job_whose_spec_is_gone_says_so(bench: Bench) -> None:
     bench.store.delete(SpecKey(JOB).render())
+    bench.start_cold()
     with pytest.raises(NotFound, match=r"spec\.json"):
         bench.aggregate(bench.trained(1, 0))
 

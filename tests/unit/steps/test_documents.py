@@ -3,7 +3,14 @@ import pytest
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.keys import ActiveKey, ControlKey, HeadKey, SpecKey
-from spotgrad.steps.documents import find_document, find_head, keyed, read_document, read_plan
+from spotgrad.steps.documents import (
+    PlanReader,
+    find_document,
+    find_head,
+    keyed,
+    read_document,
+    read_plan,
+)
 from tests.builders import JOB, job_plan, planned_head
 from tests.fakes.store import FakeStore
 
@@ -57,3 +64,15 @@ def test_listing_by_a_form_passes_over_what_is_not_of_it() -> None:
         (2, ActiveKey("a")),
         (2, ActiveKey("b")),
     ]
+
+
+def test_a_plan_is_read_once_a_run_and_old_ones_make_room() -> None:
+    store, head = FakeStore(), planned_head(job_plan())
+    store.put(SpecKey(JOB).render(), job_plan().to_json())
+    plans = PlanReader(store, most=2)
+    for run in ("aa" * 8, "bb" * 8, "aa" * 8):
+        assert plans.read(head.model_copy(update={"run": run})) == job_plan()
+    assert store.calls["get"] == 2
+    plans.read(head.model_copy(update={"run": "cc" * 8}))
+    plans.read(head.model_copy(update={"run": "aa" * 8}))
+    assert store.calls["get"] == 4

@@ -73,3 +73,32 @@ def test_a_frozen_tensor_is_carried_over_to_the_last_bit() -> None:
     merged = decode(merged_body(HEAD, start, [client, client], coefficients))
     assert merged.tensors["embedding"].tobytes() == value.tobytes()
     assert merged.tensors["weight"].tobytes() != value.tobytes()  # blending moved the last bit
+
+
+def test_the_file_used_longest_ago_makes_room() -> None:
+    store = FakeStore()
+    body = model_body(HEAD, tensors(1.0), ROLES)
+    for key in "abc":
+        store.put(key, body)
+    models = ModelReader(store, limit_bytes=2 * len(body))
+    for key in "abaca":  # c makes b go, not a
+        models.read(key)
+    assert store.calls["get"] == 3
+    models.read("b")
+    assert store.calls["get"] == 4
+
+
+def test_a_file_larger_than_the_limit_is_kept_while_it_is_the_last() -> None:
+    store = FakeStore()
+    store.put("a", model_body(HEAD, tensors(1.0), ROLES))
+    models = ModelReader(store, limit_bytes=1)
+    assert models.read("a") is models.read("a")
+
+
+def test_a_file_just_written_is_not_read_again() -> None:
+    store = FakeStore()
+    body = model_body(HEAD, tensors(1.0), ROLES)
+    models = ModelReader(store)
+    assert models.keep(KEY, body) == digest(body)
+    assert models.read(KEY).tensors["weight"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    assert store.calls["get"] == 0
