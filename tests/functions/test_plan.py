@@ -1,0 +1,95 @@
+"""``functions.plan``: what becomes of everything that can land under ``jobs/``."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spotgrad.protocol.keys import ActiveKey, HeadKey, JobFileKey, ManifestKey, RefusedKey, SpecKey
+from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.refusal import Refusal
+from spotgrad.protocol.tensors import digest
+from spotgrad.steps.documents import find_head, read_document, read_plan
+from tests.builders import job_plan, manifest
+from tests.functions.cloud import JOB, Cloud, failed, sqs_event
+
+ROOT = Path(__file__).parents[2]
+EVENTS = ROOT / "tests" / "events"
+
+
+@pytest.mark.usefixtures("clients_of_its_own")
+def test_the_example_is_planned_from_the_recorded_event_beside_a_test_event(cloud: Cloud) -> None:
+    job, content = "digits-cnn", (ROOT / "examples" / "digits" / "job.yaml").read_bytes()
+    cloud.store.put(ManifestKey("digits").render(), manifest(16).to_json())
+    cloud.store.put(JobFileKey(job).render(), content)
+    event = json.loads((EVENTS / "sqs_s3_put.json").read_text())
+    assert cloud.call("plan", event) == failed()
+    head, plan = cloud.head(job), read_plan(cloud.store, job)
+    assert (head.state, head.revision, head.outbox) == ("PLANNING", 1, ())
+    assert (plan.run, plan.train_shards, plan.spec.epochs) == (head.run, 16, 10)
+    assert plan.job_file_sha256 == digest(content)
+    assert [info.key for info in cloud.store.list("active/")] == [ActiveKey(job).render()]
+    assert cloud.subtasks() == [(job, 0, "initialize")]
+
+
+def test_a_test_event_alone_is_acknowledged(cloud: Cloud) -> None:
+    body = (EVENTS / "s3_test_event.json").read_text()
+    assert cloud.call("plan", sqs_event(body)) == failed()
+    assert list(cloud.store.list("")) == []
+
+
+def test_moto_encodes_the_slashes_of_a_key(cloud: Cloud) -> None:
+    key = cloud.upload()
+    notification = json.loads((EVENTS / "s3_put_moto.json").read_text())
+    notification["Records"][0]["s3"]["object"]["key"] = key.replace("/", "%2F")
+    assert cloud.call("plan", sqs_event(json.dumps(notification))) == failed()
+    assert cloud.subtasks() == [(JOB, 0, "initialize")]
+
+
+def test_what_is_no_job_file_is_acknowledged_with_a_warning(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = (EVENTS / "s3_put_url_encoded.json").read_text()
+    assert cloud.call("plan", sqs_event(body)) == failed()
+    (line,) = [record for record in caplog.records if record.getMessage() == "no job file"]
+    assert line.levelname == "WARNING"
+    assert vars(line)["key"] == "jobs/my job+é.yaml"
+    assert list(cloud.store.list("state/")) == []
+
+
+def test_a_job_file_that_is_gone_again_is_acknowledged(cloud: Cloud) -> None:
+    assert cloud.call("plan", cloud.created(JobFileKey("gone").render())) == failed()
+    assert find_head(cloud.store, "gone") is None
+
+
+def test_a_body_that_nobody_can_read_goes_back_alone(cloud: Cloud) -> None:
+    good = cloud.created(cloud.upload())["Records"][0]["body"]
+    assert cloud.call("plan", sqs_event("{", good, '{"Event": "of somebody else"}')) == failed(0, 2)
+    assert cloud.subtasks() == [(JOB, 0, "initialize")]
+
+
+def test_an_invalid_job_file_is_refused_in_writing(cloud: Cloud) -> None:
+    key = cloud.upload(merge={"rule": "vc-asgd", "alpha": 1.5})
+    assert cloud.call("plan", cloud.created(key)) == failed()
+    refusal = read_document(cloud.store, RefusedKey(JOB).render(), Refusal)
+    assert "alpha" in refusal.reason
+    assert "1.5" in refusal.reason
+    assert refusal.job_file_sha256 == digest(cloud.store.get(key).body)
+    assert find_head(cloud.store, JOB) is None
+    assert cloud.subtasks() == []
+
+
+def test_an_upload_whose_event_comes_twice_is_planned_once(cloud: Cloud) -> None:
+    event = cloud.created(*[cloud.upload()] * 2)
+    assert cloud.call("plan", event) == failed()
+    head = cloud.store.get(HeadKey(JOB).render())
+    assert cloud.call("plan", event) == failed()
+    assert cloud.store.get(HeadKey(JOB).render()) == head
+    assert cloud.subtasks() == [(JOB, 0, "initialize")]
+
+
+def test_while_another_upload_is_planned_the_message_goes_back(cloud: Cloud) -> None:
+    other: JobPlan = job_plan(epochs=7)
+    cloud.store.put(SpecKey(JOB).render(), other.to_json())
+    assert cloud.call("plan", cloud.created(cloud.upload())) == failed(0)
+    assert find_head(cloud.store, JOB) is None
