@@ -40,7 +40,7 @@ __all__ = ["Options", "Ports", "StopRequested", "Worker"]
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 1.0
 """Long enough to be a long poll, short enough to leave the machine well within a Spot notice."""
 TROUBLE_PAUSES_SECONDS: Final = (1, 2, 4, 8, 16, 30)
 """Waits after failures in a row; the failure after the last one ends the worker (exit 75)."""
@@ -137,9 +137,7 @@ class Worker:
 
     def _turn(self) -> bool:
         """Receive one message and deal with it; return whether there was one."""
-        patience = self._options.until_idle_seconds
-        wait = POLL_SECONDS if patience is None else min(POLL_SECONDS, max(1.0, patience))
-        for message in self._ports.queue.receive(most=1, wait_seconds=wait):
+        for message in self._ports.queue.receive(most=1, wait_seconds=POLL_SECONDS):
             try:
                 self._handle(message, self._ports.clock.monotonic())
             except (Malformed, NotFound, Unsupported) as error:

@@ -3,6 +3,7 @@
 A job whose step fails is tried again at the next tick; the others do not wait for it.
 """
 
+from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -30,8 +31,8 @@ def reconcile(job: str) -> None:
         logger.warning("again at the next tick", job=job, reason=str(reason))
         metrics.add_metric("ReconcileFailures", MetricUnit.Count, 1)
         return
-    if done.reissued or done.results_found:
-        logger.info("mended", job=job, reissued=done.reissued, results_found=done.results_found)
+    if done.reissued or done.results_found or done.swept:
+        logger.info("mended", job=job, **asdict(done))
     metrics.add_metric("SubtasksReissued", MetricUnit.Count, done.reissued)
 
 

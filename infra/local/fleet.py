@@ -57,10 +57,14 @@ class Fleet:
             self._start()
         return len(ended)
 
-    def stop(self) -> None:
-        """End every worker: each gives its message back and leaves."""
+    def dismiss(self) -> None:
+        """Ask every worker to leave: each gives its message back and goes; do not wait."""
         for child in self._children.values():
             child.stdin.close()
+
+    def stop(self) -> None:
+        """Wait until every worker has left, and end those that do not."""
+        self.dismiss()
         for child in self._children.values():
             child.end(grace_seconds=GRACE_SECONDS)
             child.stdout.close()

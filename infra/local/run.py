@@ -164,7 +164,8 @@ def local_run(options: RunOptions, home: Home) -> Iterator[LocalRun]:
             run.begin()
             yield run
         finally:
-            run.fleet.stop()
+            run.fleet.dismiss()
             stack.stop()
-            if stack.emulator.alive:
+            if stack.emulator.alive:  # nothing commits any more; leaving workers may add results
                 home.save(stack.store)
+            run.fleet.stop()
