@@ -483,7 +483,7 @@ def test_work_renews_the_patience(world: World) -> None:
     on_first_put(world, ATTEMPT, lambda: world.clock.advance(4))
     world.work(until_idle_seconds=3)
     assert world.queue.calls["receive"] == 4
-    assert world.clock.monotonic() == 8
+    assert world.clock.monotonic() == 7
 
 
 def test_without_a_patience_a_worker_stays_until_stopped(world: World) -> None:
