@@ -6,6 +6,7 @@ goes back to the heap. A share of the head PUTs meets 409 or a lost answer.
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from spotgrad.errors import ConditionFailed, Retry, StoreUnavailable
@@ -16,7 +17,7 @@ from tests.builders import JOB
 from tests.fakes.store import Write
 
 DELIVERIES = 2
-MOST_PER_BATCH = 10
+MOST_PER_BATCH = 5
 
 
 class Events:
@@ -59,27 +60,25 @@ class Weather:
     """A store's hook: now and then a head PUT meets 409, or its answer is lost on the way back.
 
     Args:
-        seed: of the draws.
-        share: of the head PUTs that each kind of trouble strikes.
+        every: how many head PUTs are sent, and how many succeed, for each that is struck.
     """
 
-    def __init__(self, seed: int, share: float) -> None:
-        self._random = random.Random(seed)  # noqa: S311 - a share, not a secret
+    def __init__(self, every: int) -> None:
+        self._every = every
         self._lock = threading.Lock()
-        self._share = share
-        self.conflicts = 0
-        self.lost_answers = 0
+        self._seen = Counter[str]()
+        self.struck = Counter[str]()
 
     def on_write(self, write: Write) -> None:
         if not write.key.endswith("head.json"):
             return
         with self._lock:
-            draw = self._random.random()
-            if draw >= self._share:
+            self._seen[write.moment] += 1
+            if self._seen[write.moment] % self._every:
                 return
-            self.conflicts += write.moment == "before"
-            self.lost_answers += write.moment == "after"
-        if write.moment == "before" or draw < self._share / 2:  # after: an SDK that repeats its PUT
+            self.struck[write.moment] += 1
+            odd = self.struck[write.moment] % 2
+        if write.moment == "before" or odd:  # after: by an SDK that repeats a PUT on its own
             raise ConditionFailed(f"{write.moment} {write.key}: injected 409 or 412")
         raise StoreUnavailable(f"{write.moment} {write.key}: injected timeout")
 
