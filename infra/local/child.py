@@ -5,6 +5,7 @@ included). Each has a process group of its own: Ctrl-C reaches the parent alone,
 them in its own order.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -56,6 +57,15 @@ class Child:
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
+
+
+def is_left(pid: int) -> bool:
+    """Return whether anything of a child's process group still runs, what it started included."""
+    try:
+        os.killpg(pid, 0)
+    except (ProcessLookupError, PermissionError):  # gone; or the number is a stranger's by now
+        return False
+    return True
 
 
 def _piped(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -1,22 +1,19 @@
 """``spotgrad local run``: train a job on this machine through the whole pipeline."""
 
+import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from infra.local.home import Home
-from infra.local.run import LocalRun, RunOptions, local_run
-from spotgrad.cli.display import open_display, state_style
+from infra.local.interrupt import interruptible
+from infra.local.report import make_report, show_report
+from infra.local.run import Outcome, RunOptions, local_run
+from spotgrad.cli.display import open_display
 from spotgrad.cli.job import load_job
 from spotgrad.cli.output import Output
-from spotgrad.cli.pull import pull_model
-from spotgrad.directory.store import DirectoryStore
 from spotgrad.errors import InvalidJob
-from spotgrad.ports import ObjectReader
-from spotgrad.protocol.head import Head
-from spotgrad.steps.audit import audit
-from spotgrad.steps.chain import read_head
 from spotgrad.system import SystemClock
 
 app = typer.Typer(help="Run the whole pipeline on this machine.", no_args_is_help=True)
@@ -47,68 +44,23 @@ def run(
     options = RunOptions(load_job(job_file), workers, dataset, resume=resume, fresh=fresh)
     home = Home(options.job.spec.name)
     output = Output(as_json=as_json)
-    output.say(f"logs: {home.logs}", style="dim")
     try:
-        with local_run(options, home) as running:
-            _follow(running, output)
+        with interruptible():
+            outcome = _train(options, home, output)
     except KeyboardInterrupt:
-        output.say(f"interrupted; go on with: spotgrad local run {job_file} --resume")
+        if home.unfinished:
+            command = shlex.join(["spotgrad", "local", "run", str(job_file), "--resume"])
+            typer.echo(f"spotgrad: saved in {home.folder}; go on with: {command}", err=True)
         raise
-    raise typer.Exit(_report(running, home, output))
+    report = make_report(outcome, home)
+    show_report(report, home, output)
+    raise typer.Exit(SUCCEEDED if report.good else FAILED)
 
 
-def _follow(running: LocalRun, output: Output) -> None:
-    with open_display(output, SystemClock()) as display:
-        running.watch(display.update)
-    running.drain()
-
-
-def _report(running: LocalRun, home: Home, output: Output) -> int:
-    """Pull the model, audit the bucket, say how it went; return the exit code."""
-    store = DirectoryStore(home.bucket)
-    head = read_head(store, home.job) if running.outcome.status else None
-    model = _pull(store, head, home)
-    findings = audit(store, home.job).findings if head else ()
-    status = running.outcome.status
-    document: dict[str, Any] = {} if status is None else status.model_dump(by_alias=True)
-    document |= {
-        "model": model,
-        "audit": list(findings) or "clean",
-        "chaos": {},
-        "leftover": {
-            "messages": sum(running.outcome.leftover_messages.values()),
-            "processes": len(running.fleet.pids),
-        },
-    }
-    output.document(document)
-    _summary(output, document, home)
-    return SUCCEEDED if document.get("state") == "SUCCEEDED" and not findings else FAILED
-
-
-def _pull(store: ObjectReader, head: Head | None, home: Home) -> Path | None:
-    """Write the final model, or the latest there is, beside the bucket."""
-    if head is None or head.model is None:
-        return None
-    return pull_model(store, home.job, None, home.model).path
-
-
-def _summary(output: Output, document: dict[str, Any], home: Home) -> None:
-    state, reason = document.get("state"), document.get("reason")
-    output.say()
-    output.say(f"{state}{f': {reason}' if reason else ''}", style=state_style(str(state)))
-    for name, value in sorted(document.get("metrics", {}).items()):
-        output.say(f"  {name:10} {value:.4f}")
-    counts = document.get("subtasks", {})
-    output.say(f"  {'merged':10} {counts.get('merged')} of {counts.get('total')} subtasks")
-    output.say(f"  {'version':10} {document.get('version')}")
-    audited = document["audit"]
-    output.say(f"  {'audit':10} {audited if audited == 'clean' else '; '.join(audited)}")
-    if document["model"]:
-        output.say(f"  {'model':10} {document['model']}")
-        output.say()
-        output.say("next:")
-        output.say(
-            f"  safetensors.torch.load_file('{document['model']}')  # into your task's model"
-        )
-        output.say(f"  spotgrad versions {home.job} --bucket {home.bucket}")
-        output.say(f"  spotgrad audit {home.job} --bucket {home.bucket}")
+def _train(options: RunOptions, home: Home, output: Output) -> Outcome:
+    with local_run(options, home) as running:
+        output.say(f"logs: {home.logs}", style="dim")
+        with open_display(output, SystemClock()) as display:
+            running.watch(display.update)
+        running.drain()
+    return running.outcome

@@ -10,12 +10,13 @@ from types import TracebackType
 
 from infra.local.child import Child
 from infra.local.environment import child_environment
+from spotgrad.errors import Reject
 
 SERVER = "infra.local.server"
 _GRACE_SECONDS = 2.0
 
 
-class EmulatorFailed(RuntimeError):
+class EmulatorFailed(Reject):
     """The moto server did not start."""
 
 

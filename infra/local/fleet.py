@@ -4,6 +4,7 @@ AWS Batch's part in the cloud. A worker that vanishes is replaced, as a Spot ins
 that cannot even start end the run with their own last words.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,8 @@ from spotgrad.errors import Reject
 
 GRACE_SECONDS = 5.0
 STARTS_PER_WORKER = 50
-"""More replacements than this in one run means that no worker survives."""
+"""More starts than this without any progress of the job mean that no worker survives."""
+WORKER = "worker_image"
 
 
 class WorkersFailed(Reject):
@@ -29,25 +31,36 @@ class Fleet:
         environment: Callable[[str], Mapping[str, str]],
         log: Path,
         arguments: Sequence[str] = (),
+        *,
+        module: str = WORKER,
     ) -> None:
         self._size = size
         self._environment = environment
         self._log = log
-        self._arguments = arguments
+        self._arguments = ("--leave-with-parent", *arguments)
+        self._module = module
         self._numbers = count(1)
         self._children: dict[str, Child] = {}
+        self._starts_in_vain = 0
+        self._progress = 0
+        self.started: list[int] = []
+        """The process ids of all workers that ever were."""
 
     @property
     def pids(self) -> Mapping[str, int]:
         """The process ids, by worker name, of those that were alive when last tended."""
         return {name: child.pid for name, child in self._children.items()}
 
-    def tend(self) -> int:
+    def tend(self, progress: int = 0) -> int:
         """Start what is missing; return how many workers ended since the last call.
 
+        ``progress`` is any number that grows as the job gets on: starts are then counted anew.
+
         Raises:
-            WorkersFailed: too many of them have ended in this run.
+            WorkersFailed: too many starts without progress.
         """
+        if progress > self._progress:
+            self._progress, self._starts_in_vain = progress, 0
         ended = {name: one for name, one in self._children.items() if one.poll() is not None}
         for name, child in ended.items():
             child.end(grace_seconds=0)
@@ -63,20 +76,28 @@ class Fleet:
             child.stdin.close()
 
     def stop(self) -> None:
-        """Wait until every worker has left, and end those that do not."""
+        """Wait until every worker has left, and end those that do not; all share one grace."""
         self.dismiss()
+        ends_at = time.monotonic() + GRACE_SECONDS
         for child in self._children.values():
-            child.end(grace_seconds=GRACE_SECONDS)
+            child.end(grace_seconds=max(0.0, ends_at - time.monotonic()))
             child.stdout.close()
         self._children = {}
 
     def _start(self) -> None:
-        number = next(self._numbers)
-        if number > STARTS_PER_WORKER * self._size:
-            raise WorkersFailed(f"workers end as fast as they start; see {self._log}")
-        arguments = ("--leave-with-parent", *self._arguments)
-        name = f"local-{number}"
-        environment = self._environment(name)
-        self._children[name] = Child(
-            "worker_image", *arguments, environment=environment, log=self._log
+        self._starts_in_vain += 1
+        if self._starts_in_vain > STARTS_PER_WORKER * self._size:
+            raise WorkersFailed(
+                f"workers end as fast as they start: {self._last_words()} (see {self._log})"
+            )
+        name = f"local-{next(self._numbers)}"
+        child = Child(
+            self._module, *self._arguments, environment=self._environment(name), log=self._log
         )
+        self._children[name] = child
+        self.started.append(child.pid)
+
+    def _last_words(self) -> str:
+        text = self._log.read_text(encoding="utf-8", errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return lines[-1] if lines else "without a word"

@@ -54,6 +54,12 @@ class ExecutionEnvironment:
         self._closed = False
         self._lock = threading.Lock()
 
+    @property
+    def pid(self) -> int | None:
+        """The process id of the latest child, or None before the first invocation."""
+        child = self._child
+        return None if child is None else child.pid
+
     def invoke(self, event: object) -> Any:
         """Return the handler's response, as it reads after a trip through JSON.
 
@@ -133,6 +139,11 @@ class FunctionPool:
         self._free: queue.LifoQueue[ExecutionEnvironment] = queue.LifoQueue()
         for environment in self._all:
             self._free.put(environment)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the latest child of each environment that was ever needed."""
+        return [pid for environment in self._all if (pid := environment.pid) is not None]
 
     def invoke(self, event: object) -> Any:
         """Invoke in a free environment, waiting for one if all are at work.

@@ -7,44 +7,31 @@ and, however the run ends, ends every process and writes the bucket's content ou
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Event
 
-from infra.local.dataset import push_beside
-from infra.local.delivery import Delivery, once
+from infra.local.child import is_left
 from infra.local.fleet import Fleet
 from infra.local.home import Home
+from infra.local.interrupt import uninterrupted
+from infra.local.ready import Ready, RunOptions, check_run
 from infra.local.stack import Stack, StackOptions
-from spotgrad.cli.code import pack_code
-from spotgrad.cli.job import Job
-from spotgrad.cli.task_check import check_task
 from spotgrad.errors import NotFound, StoreUnavailable
+from spotgrad.ports import ObjectStore
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ControlKey
+from spotgrad.protocol.keys import ControlKey, JobFileKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.steps.documents import find_head, read_plan
 from spotgrad.steps.read_status import Status, describe, read_status
 from spotgrad.steps.submit_job import Submission, submit_job
 from spotgrad.system import SystemClock, new_id
 
+__all__ = ["LocalRun", "Outcome", "RunOptions", "Show", "local_run", "submit"]
+
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 10.0
-"""How long the queues may take to run dry after the job ended: a lease of the local run, twice."""
+DRAIN_SECONDS = 30.0
+"""How long the queues may take to run dry after the job ended: a few leases of the local run."""
 
 Show = Callable[[Status, Sequence[str]], None]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What the command line says, and what tests add."""
-
-    job: Job
-    workers: int = 2
-    dataset: Path | None = None
-    resume: bool = False
-    fresh: bool = False
-    deliver: Delivery = once
-    worker_arguments: Sequence[str] = ()
 
 
 @dataclass
@@ -53,14 +40,17 @@ class Outcome:
 
     status: Status | None = None
     leftover_messages: Mapping[str, int] = field(default_factory=dict)
+    leftover_processes: int = 0
     workers_replaced: int = 0
 
 
 class LocalRun:
     """A run in progress; ``tend`` is called by whoever watches it."""
 
-    def __init__(self, options: RunOptions, home: Home, stack: Stack) -> None:
-        self._options = options
+    def __init__(self, options: RunOptions, ready: Ready, home: Home, stack: Stack) -> None:
+        self._job = options.job.spec.name
+        self._resume = options.resume
+        self._ready = ready
         self._home = home
         self.stack = stack
         self._clock = SystemClock()
@@ -76,15 +66,16 @@ class LocalRun:
 
     def begin(self) -> None:
         """Put everything in place and upload the job file, or ask for what is open anew."""
-        if self._options.resume:
+        if self._resume:
             self._home.restore(self.stack.store)
         self.stack.start()
         self.fleet.tend()
-        if self._options.resume and find_head(self.stack.store, self._options.job.spec.name):
-            key = ControlKey(self._options.job.spec.name).render()
-            self.stack.store.put(key, Control(resume=new_id()).to_json())
-            return
-        submit(self.stack, self._options)
+        if self._ready.dataset is None:
+            wish = Control(resume=new_id())
+            self.stack.store.put(ControlKey(self._job).render(), wish.to_json())
+        else:
+            self._ready.dataset.push(self.stack.store)
+            submit(self.stack.store, self._ready)
 
     def watch(self, show: Show) -> Status:
         """Show the job until it ends; return its last status."""
@@ -101,32 +92,43 @@ class LocalRun:
     def drain(self) -> None:
         """Let workers drop the messages that nobody needs any more, then count what is left."""
         deadline = self._clock.monotonic() + DRAIN_SECONDS
-        while any(self.stack.depths().values()) and self._clock.monotonic() < deadline:
+        while self.stack.busy() and self._clock.monotonic() < deadline:
             self._tend()
             self._wait.wait(POLL_SECONDS)
         self.outcome.leftover_messages = {
             name: depth for name, depth in self.stack.depths().items() if depth
         }
 
+    def end(self) -> None:
+        """Stop the events, save the bucket and end the workers."""
+        self.fleet.dismiss()
+        try:
+            self.stack.stop()
+            if self.stack.emulator.alive:  # nothing commits now; leaving workers may add results
+                self._home.save(self.stack.store)
+        finally:
+            self.fleet.stop()
+
     def _tend(self) -> None:
-        self.outcome.workers_replaced += self.fleet.tend()
+        status = self.outcome.status
+        done = status.subtasks.merged + status.subtasks.dead if status else 0
+        self.outcome.workers_replaced += self.fleet.tend(done)
         self.stack.pump.check()
         if not self.stack.emulator.alive:
             raise StoreUnavailable(f"the local AWS emulator ended; see {self._home.logs}")
 
     def _look(self) -> Status | None:
         """Read the head alone: this run knows its workers, and a plan never changes."""
-        job = self._options.job.spec.name
-        present = find_head(self.stack.store, job)
+        present = find_head(self.stack.store, self._job)
         if present is None:
-            return self._before_planning(job)
+            return self._before_planning()
         if self._plan is None:
-            self._plan = read_plan(self.stack.store, job)
+            self._plan = read_plan(self.stack.store, self._job)
         return describe(present.head, self._plan, self.fleet.pids)
 
-    def _before_planning(self, job: str) -> Status | None:
+    def _before_planning(self) -> Status | None:
         try:
-            return read_status(self.stack.store, job, self._clock.now())
+            return read_status(self.stack.store, self._job, self._clock.now())
         except NotFound:  # the job file is not there yet
             return None
 
@@ -142,11 +144,12 @@ class LocalRun:
         return notes
 
 
-def submit(stack: Stack, options: RunOptions) -> None:
-    """Push the data set, then upload code and job file: from here on there are only events."""
-    job = options.job
-    push_beside(stack.store, job, options.dataset)
-    submit_job(stack.store, Submission(job.body, job.spec, pack_code(job)))
+def submit(store: ObjectStore, ready: Ready) -> None:
+    """Upload code and job file: from here on there are only events."""
+    job = ready.job
+    if not submit_job(store, Submission(job.body, job.spec, ready.code)).changed:
+        # Cut off in the middle of planning: the event of the upload was lost with its queue.
+        store.put(JobFileKey(job.spec.name).render(), job.body)
 
 
 @contextmanager
@@ -154,18 +157,18 @@ def local_run(options: RunOptions, home: Home) -> Iterator[LocalRun]:
     """Yield a run whose processes end with the block and whose bucket is saved, come what may.
 
     Raises:
-        InvalidJob: the task cannot be imported, or another run is in the way; nothing has begun.
+        InvalidJob: something is wrong with the job, or another run is in the way; all is as it was.
     """
-    check_task(options.job)
-    home.prepare(resume=options.resume, fresh=options.fresh)
-    with Stack(StackOptions(home.logs, options.deliver)) as stack:
-        run = LocalRun(options, home, stack)
-        try:
-            run.begin()
-            yield run
-        finally:
-            run.fleet.dismiss()
-            stack.stop()
-            if stack.emulator.alive:  # nothing commits any more; leaving workers may add results
-                home.save(stack.store)
-            run.fleet.stop()
+    ready = check_run(options, home)
+    with home.held():
+        home.prepare(resume=options.resume, fresh=options.fresh)
+        with Stack(StackOptions(home.logs, options.deliver)) as stack:
+            run = LocalRun(options, ready, home, stack)
+            try:
+                run.begin()
+                yield run
+            finally:
+                started = [*stack.pids, *run.fleet.started]
+                with uninterrupted():
+                    run.end()
+        run.outcome.leftover_processes = sum(map(is_left, started))

@@ -40,6 +40,7 @@ class Stack:
         self._options = options
         self._resources = ExitStack()
         self._pumping = ExitStack()
+        self._functions: dict[str, FunctionPool] = {}
         self.topology: Topology = read_topology()
         self.lease_seconds = int(LOCAL_PARAMETERS["LeaseSeconds"])
 
@@ -64,14 +65,14 @@ class Stack:
     def start(self) -> None:
         """Connect the bucket's events and begin to pump; a restored bucket is in place by now."""
         connect_notifications(self.topology, self.cloud, self.clients)
-        functions = {
+        self._functions = {
             name: self._pool(function) for name, function in self.topology.functions.items()
         }
         self.pump = Pump(
             Wiring(
                 topology=self.topology,
                 cloud=self.cloud,
-                functions=functions,
+                functions=self._functions,
                 sqs=self.clients.sqs,
                 now=SystemClock().now,
                 deliver=self._options.deliver,
@@ -96,6 +97,18 @@ class Stack:
             "OMP_NUM_THREADS": "1",
         }
         return child_environment(self.emulator.endpoint_url, extra=extra)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the emulator and of the functions."""
+        functions = [pid for pool in self._functions.values() for pid in pool.pids]
+        return [self.emulator.pid, *functions]
+
+    def busy(self) -> bool:
+        """Return whether a queue that somebody reads holds messages; dead letters lie for ever."""
+        queues = self.topology.queues.values()
+        graves = {queue.redrive.target for queue in queues if queue.redrive is not None}
+        return any(depth for name, depth in self.depths().items() if name not in graves)
 
     def depths(self) -> Mapping[str, int]:
         """Return how many messages each queue holds."""

@@ -4,7 +4,7 @@ Idempotent: the same content planned again sends what is still unsent and change
 Invariant: a head is created only after the spec that it stands on, and a refused job leaves none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -108,18 +108,18 @@ def _manifest(world: World, spec: JobSpec) -> DatasetManifest:
             f"job file: dataset: data set {spec.dataset!r} is damaged ({error});"
             f" push it again with `spotgrad dataset push {spec.dataset} SOURCE`"
         ) from error
-    check_splits(spec, manifest)
+    check_splits(spec, manifest.splits)
     return manifest
 
 
-def check_splits(spec: JobSpec, manifest: DatasetManifest) -> None:
-    """Raise ``InvalidJob`` when the data set lacks a split that the job needs."""
+def check_splits(spec: JobSpec, splits: Collection[str]) -> None:
+    """Raise ``InvalidJob`` when a data set of these splits lacks one that the job needs."""
     needed: Mapping[str, str] = {"train": "training"}
     if spec.evaluate is not None:
         needed = {"train": "training", spec.evaluate.split: "evaluate.split"}
     for split, purpose in needed.items():
-        if split not in manifest.splits:
-            has = ", ".join(manifest.splits)
+        if split not in splits:
+            has = ", ".join(splits)
             raise InvalidJob(
                 f"job file: dataset {spec.dataset!r} has no split {split!r} ({purpose});"
                 f" it has: {has}"

@@ -75,7 +75,7 @@ def find_manifest(store: ObjectReader, spec: JobSpec) -> DatasetManifest:
             f"dataset: {spec.dataset!r} is not in the bucket; "
             f"push it first: spotgrad dataset push {spec.dataset} SOURCE"
         )
-    check_splits(spec, manifest)
+    check_splits(spec, manifest.splits)
     return manifest
 
 
