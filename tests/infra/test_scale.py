@@ -53,9 +53,12 @@ def test_batches_of_one_are_a_backlog_whenever_there_is_one() -> None:
 
 def test_pollers_may_share_it() -> None:
     scale = Scale(1000)
-    threads = [
-        threading.Thread(target=lambda: [scale.observe(1, 1) for _ in range(100)]) for _ in range(8)
-    ]
+
+    def observe() -> None:
+        for _ in range(100):
+            scale.observe(1, 1)
+
+    threads = [threading.Thread(target=observe) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -4,6 +4,7 @@ Their first argument is the fleet's own ``--leave-with-parent``; the second says
 """
 
 import os
+import subprocess
 import sys
 import threading
 
@@ -16,6 +17,12 @@ def main(arguments: list[str]) -> None:
         sys.stderr.write("Traceback\nImportError: no module named torch\n\n")
         sys.exit(ANY)
     if behaviour == "deaf":
+        threading.Event().wait()
+    if behaviour == "parent":
+        command = [sys.executable, "-c", "import signal; signal.pause()"]
+        grandchild = subprocess.Popen(command, stdin=subprocess.DEVNULL)
+        sys.stdout.write(f"{grandchild.pid}\n")
+        sys.stdout.flush()
         threading.Event().wait()
     sys.stdout.write(os.environ["NAME"] + "\n")  # noqa: TID251 -- the child's own environment
     sys.stdout.flush()
