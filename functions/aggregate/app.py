@@ -17,10 +17,11 @@ from spotgrad.protocol.events import sqs_records
 from spotgrad.settings import AggregateSettings, read
 from spotgrad.steps.aggregate_results import aggregate_results
 
+settings = read(AggregateSettings)  # at the cold start: a wrong deployment fails before any message
+
 
 @cache
 def root() -> Root:
-    settings = read(AggregateSettings)
     return make_root(settings.bucket, settings.subtasks_queue_url)
 
 

@@ -23,12 +23,12 @@ from spotgrad.settings import PlanSettings, read
 from spotgrad.steps.plan_job import plan_job
 
 batch = BatchProcessor(event_type=EventType.SQS, raise_on_entire_batch_failure=False)
-settings = cache(lambda: read(PlanSettings))
+settings = read(PlanSettings)  # at the cold start: a wrong deployment fails before any message
 
 
 @cache
 def root() -> Root:
-    return make_root(settings().bucket, settings().subtasks_queue_url)
+    return make_root(settings.bucket, settings.subtasks_queue_url)
 
 
 def plan_record(record: SQSRecord) -> None:  # Powertools passes it by this very name
@@ -36,7 +36,7 @@ def plan_record(record: SQSRecord) -> None:  # Powertools passes it by this very
         try:
             job = JobFileKey.parse(created.key).job
             planned = plan_job(
-                root().world, job, planning_seconds=settings().function_timeout_seconds
+                root().world, job, planning_seconds=settings.function_timeout_seconds
             )
         except (Malformed, NotFound) as reason:  # another file under jobs/, or deleted since
             logger.warning("no job file", key=created.key, reason=str(reason))

@@ -15,16 +15,16 @@ from spotgrad.errors import SpotgradError
 from spotgrad.settings import ReconcileSettings, read
 from spotgrad.steps.reconcile_job import Watch, active_jobs, reconcile_job
 
-settings = cache(lambda: read(ReconcileSettings))
+settings = read(ReconcileSettings)  # at the cold start
 
 
 @cache
 def root() -> Root:
-    return make_root(settings().bucket, settings().subtasks_queue_url)
+    return make_root(settings.bucket, settings.subtasks_queue_url)
 
 
 def reconcile(job: str) -> None:
-    watch = Watch(root().store, root().subtasks, settings().lease_seconds)
+    watch = Watch(root().store, root().subtasks, settings.lease_seconds)
     try:
         done = reconcile_job(root().world, watch, job)
     except SpotgradError as reason:

@@ -6,6 +6,12 @@ import sys
 import pytest
 
 HANDLERS = ["functions.plan.app", "functions.aggregate.app", "functions.reconcile.app"]
+SETTINGS = {
+    "SPOTGRAD_BUCKET": "bucket",
+    "SPOTGRAD_SUBTASKS_QUEUE_URL": "http://127.0.0.1:1/queue",
+    "SPOTGRAD_FUNCTION_TIMEOUT_SECONDS": "60",
+    "SPOTGRAD_LEASE_SECONDS": "120",
+}
 NEVER_IN_A_FUNCTION = {"torch", "moto", "s3fs", "typer", "rich", "sklearn", "pytest"}
 
 
@@ -15,7 +21,12 @@ def modules_after(statement: str) -> set[str]:
         f"{statement}; import sys; print(*sorted({{name.split('.')[0] for name in sys.modules}}))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        env=SETTINGS,
     )
     return set(done.stdout.split())
 

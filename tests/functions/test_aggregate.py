@@ -11,6 +11,7 @@ from spotgrad.protocol.keys import RejectionKey, ResultKey, SpecKey
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.refusal import Rejection
 from spotgrad.protocol.tensors import decode
+from spotgrad.settings import MissingSetting
 from spotgrad.steps.audit import audit
 from spotgrad.steps.chain import walk_back
 from spotgrad.steps.documents import read_document
@@ -118,13 +119,14 @@ def test_a_result_of_a_job_that_does_not_exist_is_acknowledged(cloud: Cloud) -> 
     assert cloud.call("aggregate", cloud.created(key)) == failed()
 
 
-def test_a_deployment_without_its_bucket_says_so_and_keeps_the_message(
-    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_deployment_without_its_bucket_fails_at_its_cold_start(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Lambda then fails every invocation, so that each message comes back and none is lost."""
     cloud.start(JOB)
     event = cloud.created(cloud.trained(JOB, 0))
     forget_functions()
     monkeypatch.delenv("SPOTGRAD_BUCKET")
-    assert cloud.call("aggregate", event) == failed(0)
-    assert "SPOTGRAD_BUCKET" in vars(caplog.records[-1])["reason"]
+    with pytest.raises(MissingSetting, match="^SPOTGRAD_BUCKET: "):
+        cloud.call("aggregate", event)
     assert cloud.head().results_merged == 0
