@@ -127,6 +127,6 @@ def test_a_deployment_without_its_bucket_fails_at_its_cold_start(
     event = cloud.created(cloud.trained(JOB, 0))
     forget_functions()
     monkeypatch.delenv("SPOTGRAD_BUCKET")
-    with pytest.raises(MissingSetting, match="^SPOTGRAD_BUCKET: "):
+    with pytest.raises(MissingSetting, match=r"^SPOTGRAD_BUCKET: "):
         cloud.call("aggregate", event)
     assert cloud.head().results_merged == 0
