@@ -144,6 +144,8 @@ class Head(Document):
     reissued: tuple[Reissue, ...] = ()
     counts: Counts = Counts()
     resume_token: str | None = None
+    redrive_token: str | None = None
+    """The last redrive that was carried out."""
     started_at: datetime
     updated_at: datetime
 
