@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from spotgrad.planning.standing import plain
+from spotgrad.planning.stuck import landmarks
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import LedgerKey
 from spotgrad.protocol.ledger import LedgerEntry
@@ -32,6 +33,8 @@ def successor(before: Head, after: Head, *, commit: str, now: datetime, **facts:
     head = after.model_copy(
         update={"revision": revision, "commit": commit, "ledger": ledger, "updated_at": now}
     )
+    if landmarks(before) != landmarks(after):
+        head = _moved(head, before, now)
     still_open = {progress.epoch for progress in head.epochs}
     closed = tuple(one.epoch for one in before.epochs if one.epoch not in still_open)
     facts |= {
@@ -40,6 +43,12 @@ def successor(before: Head, after: Head, *, commit: str, now: datetime, **facts:
     }
     entry = entry_for(head, previous=before.ledger, closed_epochs=closed, **facts)
     return Successor(head, entry)
+
+
+def _moved(head: Head, before: Head, now: datetime) -> Head:
+    """Return the head of a job that got on: why it stood still is no longer so."""
+    stale = head.reason == before.reason and not head.ended
+    return head.model_copy(update={"progressed_at": now, "reason": None if stale else head.reason})
 
 
 def entry_for(head: Head, *, previous: str | None, **facts: Any) -> LedgerEntry:

@@ -5,7 +5,7 @@ import pytest
 
 from spotgrad.errors import Malformed, StoreUnavailable
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ActiveKey, AttemptKey, ControlKey, HeadKey, ModelKey
+from spotgrad.protocol.keys import ActiveKey, AttemptKey, ControlKey, ExpiringKey, HeadKey, ModelKey
 from spotgrad.steps.audit import audit
 from spotgrad.steps.reconcile_job import Reconciled, active_jobs
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, names, train, whole
@@ -70,7 +70,7 @@ def test_an_ended_job_is_put_away_an_hour_later(bench: Bench) -> None:
     assert bench.reconcile() == Reconciled(ended=True)
     assert active_jobs(bench.store) == []
     del before[ActiveKey(JOB).render()]
-    assert bench.store.snapshot() == before
+    assert bench.store.snapshot() == before | {ExpiringKey(JOB).render(): b""}
 
 
 def test_what_lost_commits_left_goes_with_the_mark(bench: Bench) -> None:
