@@ -116,5 +116,5 @@ def test_what_aws_says_about_the_machine_is_read_by_its_own_names() -> None:
     )
     assert found.aws_ec2_metadata_disabled
     assert found.ecs_container_metadata_uri_v4 == "http://ecs/v4/1"
-    with pytest.raises(MissingSetting, match="^AWS_EC2_METADATA_DISABLED: "):
+    with pytest.raises(MissingSetting, match=r"^AWS_EC2_METADATA_DISABLED: "):
         read(HostSettings, {"AWS_EC2_METADATA_DISABLED": "perhaps"})

@@ -9,8 +9,8 @@ from spotgrad.errors import AccessDenied, StoreUnavailable
 from spotgrad.settings import WorkerSettings
 from tests.worker_image.world import FakeStop
 from worker_image import main
+from worker_image.assignment import Options
 from worker_image.cache import FolderCache, MemoryCache
-from worker_image.loop import Options
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_exit_codes_say_what_to_do(
 
     monkeypatch.setattr(main, "_compose", compose)
     assert main.run(stop, until_idle_seconds=1.5, slow_seconds=2.5) == code
-    assert seen == [Options("w-7", 33, 1.5, 2.5)]
+    assert seen == [Options("w-7", 33, 1.5, 2.5, notice_seconds=90)]
     errors = [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
     assert len(errors) == (error is not None)
     assert all(str(error) in line for line in errors)

@@ -25,10 +25,11 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.ids import FakeIds
 from tests.fakes.queue import FakeQueue
 from tests.fakes.store import FakeStore
+from worker_image.assignment import Options, Ports
 from worker_image.cache import Cache, MemoryCache
 from worker_image.inputs import Inputs
 from worker_image.interruption import Stop
-from worker_image.loop import Options, Ports, Worker
+from worker_image.loop import Worker
 from worker_image.state import Arrays
 from worker_image.task_code import TaskCode
 from worker_image.workshop import Workshop

@@ -1,6 +1,6 @@
-"""``partial/<job>/<epoch>/<subtask>/<attempt>.safetensors``: a training subtask cut off between
-two batches, with all that the next attempt needs to go on as if nothing had happened.
+"""``partial/<job>/<epoch>/<subtask>/<attempt>.safetensors``: a training subtask, cut off.
 
+Cut between two batches, with all that the next attempt needs to go on as if nothing had happened.
 Not a result: nobody merges it. The worker alone knows what ``state`` and the tensors mean; here
 they are only kept whole. Invariant: what ``read_partial`` returns is, bit for bit, what
 ``write_partial`` was given, or it raises.
