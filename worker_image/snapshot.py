@@ -79,7 +79,10 @@ class Moving:
         state = join(partial.metadata.state, _under(STATE, partial.tensors))
         load(self.task, _under(MODEL, partial.tensors))
         _load_buffers(_beyond(self.task), _under(BUFFER, partial.tensors))
-        self.optimization.optimizer.load_state_dict(state["optimizer"])
+        optimizer = self.optimization.optimizer
+        optimizer.load_state_dict(state["optimizer"])
+        # torch's own mark; without it a scheduler that is stepped first warns of a wrong order.
+        vars(optimizer)["_opt_called"] = partial.metadata.position.steps > 0
         schedules = self.optimization.schedules
         for schedule, its_state in zip(schedules, state["schedulers"], strict=True):
             schedule.scheduler.load_state_dict(its_state)
