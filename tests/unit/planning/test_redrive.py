@@ -2,6 +2,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from spotgrad.planning.control import obey
 from spotgrad.planning.fold import Mishap, already_counted, bury, count_mishap
@@ -27,6 +29,12 @@ from tests.builders import (
     whole,
 )
 from tests.fakes.clock import START
+
+MOVES = st.lists(
+    st.tuples(st.integers(0, 99), st.sampled_from(["done", "done", "dead", "redrive"])),
+    min_size=1,
+    max_size=40,
+)
 
 LATER = START + timedelta(days=2)
 PLAN = job_plan(retries={"max_dead": 9, "failures": 1})
@@ -279,3 +287,46 @@ def test_an_evaluation_and_a_subtask_redriven_together(named: tuple[WorkItem, ..
     head = done(head, PLAN, train(2, 3), evaluation(2))
     assert [(one.epoch, one.model) for one in head.evaluations] == [(2, model_ref(8))]
     assert done(head, PLAN, evaluation(2)).state == "SUCCEEDED"
+
+
+# --- all of it ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    issue=st.sampled_from(["barrier", "rolling"]),
+    most=st.integers(1, 7),
+    shards=st.integers(1, 4),
+    every=st.integers(1, 3),
+    moves=MOVES,
+)
+def test_any_deaths_and_redrives_end_with_each_subtask_merged_once(
+    issue: str, most: int, shards: int, every: int, moves: Any
+) -> None:
+    plan = job_plan(
+        shards,
+        epochs=3,
+        schedule={"issue": issue, "max_in_flight": most},
+        evaluate={"every_epochs": every},
+        retries={"max_dead": 99},
+    )
+    head, merged, step = planned_head(plan), [], 0
+    while head.state != "SUCCEEDED":
+        number, move = moves[step] if step < len(moves) else (0, "done")
+        step += 1
+        waiting = list(open_items(head))
+        assert len(waiting) == outstanding(head) <= most or head.ended
+        if head.ended or move == "redrive":
+            head = redriven(head, plan=plan, token=f"{step:016x}")
+        elif move == "dead":
+            head = dead(head, plan, waiting[number % len(waiting)])
+        else:
+            one = waiting[number % len(waiting)]
+            merged += [] if one.subtask.startswith("evaluate") else names([one])
+            head = done(head, plan, one)
+        assert settle(head, plan, LATER) == head
+    trained = names(one for epoch in (1, 2, 3) for one in whole(epoch, shards))
+    assert sorted(merged) == [(0, "initialize"), *trained]
+    assert (head.dead, head.late, head.faults, head.reissued) == ((), (), (), ())
+    assert head.final == model_ref(3 * shards)
+    assert head.evaluated[-1].model == head.final
