@@ -19,9 +19,8 @@ from spotgrad.cli.code import pack_code
 from spotgrad.cli.job import Job
 from spotgrad.cli.task_check import check_task
 from spotgrad.errors import NotFound, StoreUnavailable
-from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ControlKey
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.steps.change_control import change_control
 from spotgrad.steps.documents import find_head, read_plan
 from spotgrad.steps.read_status import Status, describe, read_status
 from spotgrad.steps.submit_job import Submission, submit_job
@@ -81,8 +80,12 @@ class LocalRun:
         self.stack.start()
         self.fleet.tend()
         if self._options.resume and find_head(self.stack.store, self._options.job.spec.name):
-            key = ControlKey(self._options.job.spec.name).render()
-            self.stack.store.put(key, Control(resume=new_id()).to_json())
+            wish = {"want": "run", "resume": new_id()}
+            change_control(
+                self.stack.store,
+                self._options.job.spec.name,
+                lambda control: control.model_copy(update=wish),
+            )
             return
         submit(self.stack, self._options)
 
