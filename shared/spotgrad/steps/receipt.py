@@ -12,14 +12,15 @@ from datetime import datetime, timedelta
 
 from spotgrad.errors import Malformed
 from spotgrad.planning.standing import open_items
-from spotgrad.ports import ObjectInfo, ObjectReader, ObjectStore
+from spotgrad.ports import ObjectInfo, ObjectReader
 from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import AttemptKey, ReceiptKey, SubtaskName, attempts_prefix
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.receipt import EpochCost, Receipt
+from spotgrad.steps.attempt_reader import lasted
 from spotgrad.steps.documents import find_document, keyed
-from spotgrad.steps.observe import lasted, read_attempt
+from spotgrad.steps.world import World
 
 SECONDS_PER_HOUR = 3600
 
@@ -33,16 +34,15 @@ def find_receipt(store: ObjectReader, head: Head) -> Receipt | None:
     return found if found is not None and found.run == head.run else None
 
 
-def renew_receipt(
-    store: ObjectStore, head: Head, plan: JobPlan, *, lease_seconds: int, now: datetime
-) -> Receipt | None:
+def renew_receipt(world: World, head: Head, *, lease_seconds: int) -> Receipt | None:
     """Return the receipt as of now, written when it differs; None where nobody said a price."""
+    plan = world.plans.read(head)
     price = plan.spec.workers.usd_per_hour
     if price is None:
         return None
-    before = find_receipt(store, head)
+    before = find_receipt(world.store, head)
     known = {} if before is None else {row.epoch: row for row in before.epochs}
-    count = _Count(store, head, now - timedelta(seconds=2 * lease_seconds))
+    count = _Count(world, head, world.clock.now() - timedelta(seconds=2 * lease_seconds))
     rows = tuple(count.epoch(number, known.get(number)) for number in _begun(head, plan, known))
     seconds = sum(row.worker_seconds for row in rows)
     receipt = Receipt(
@@ -54,7 +54,7 @@ def renew_receipt(
         epochs=rows,
     )
     if receipt != before:
-        store.put(ReceiptKey(head.job).render(), receipt.to_json())
+        world.store.put(ReceiptKey(head.job).render(), receipt.to_json())
     return receipt
 
 
@@ -68,7 +68,7 @@ def _begun(head: Head, plan: JobPlan, known: Iterable[int]) -> range:
 class _Count:
     """One pass over the records that are not final yet."""
 
-    store: ObjectReader
+    world: World
     head: Head
     quiet_since: datetime
     """A record that was last written before is not written again: its worker is done or gone."""
@@ -106,13 +106,14 @@ class _Count:
 
     def _uncounted(self, row: EpochCost) -> dict[str, list[ObjectInfo]]:
         found: dict[str, list[ObjectInfo]] = defaultdict(list)
-        for info, key in keyed(self.store, attempts_prefix(self.head.job, row.epoch), AttemptKey):
+        prefix = attempts_prefix(self.head.job, row.epoch)
+        for info, key in keyed(self.world.store, prefix, AttemptKey):
             if not _is_counted(row, key.subtask):
                 found[key.subtask].append(info)
         return found
 
     def _seconds(self, info: ObjectInfo) -> float:
-        attempt = read_attempt(self.store, info, self.head)
+        attempt = self.world.attempts.read(info, self.head)
         if attempt is None:
             return 0.0
         # A worker's clock that jumped must not spend the budget: no attempt is older than its job.

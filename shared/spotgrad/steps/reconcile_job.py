@@ -131,13 +131,7 @@ def _tidy(world: World, watch: Watch, head: Head) -> int:
 
 def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:
     """Return what the job has cost up to now, and keep its receipt; None without a price."""
-    receipt = renew_receipt(
-        world.store,
-        head,
-        world.plans.read(head),
-        lease_seconds=watch.lease_seconds,
-        now=world.clock.now(),
-    )
+    receipt = renew_receipt(world, head, lease_seconds=watch.lease_seconds)
     return None if receipt is None else receipt.usd
 
 

@@ -3,9 +3,8 @@ from datetime import timedelta
 import pytest
 
 from spotgrad.planning.leases import Sky
-from spotgrad.protocol.attempt import Attempt
 from spotgrad.protocol.keys import AttemptKey
-from spotgrad.steps.observe import DURATIONS_READ, lasted, observe
+from spotgrad.steps.observe import DURATIONS_READ, observe
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, train
 from tests.fakes.clock import START
 
@@ -72,8 +71,3 @@ def test_no_more_than_a_few_finished_attempts_are_read(bench: Bench) -> None:
     gets = bench.store.calls["get"]
     sky = observe(bench.world, bench.queue, LEASE_SECONDS, head)
     assert len(sky.durations_seconds) == DURATIONS_READ == bench.store.calls["get"] - gets
-
-
-def test_a_clock_that_was_set_back_lasts_no_negative_time(bench: Bench) -> None:
-    key = bench.attempt(train(1, 0), seconds=-50)
-    assert lasted(Attempt.from_json(bench.store.get(key.render()).body)) == timedelta(0)

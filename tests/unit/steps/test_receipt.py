@@ -7,10 +7,8 @@ from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import WorkItem
 from spotgrad.protocol.keys import AttemptKey, ReceiptKey
 from spotgrad.protocol.receipt import Receipt
-from spotgrad.steps.documents import read_plan
 from spotgrad.steps.receipt import find_receipt, renew_receipt
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, item, train
-from tests.fakes.clock import START
 
 RECEIPT = ReceiptKey(JOB).render()
 QUIET = 2 * LEASE_SECONDS + 1
@@ -27,13 +25,7 @@ def bench() -> Bench:
 
 
 def renew(bench: Bench) -> Receipt:
-    receipt = renew_receipt(
-        bench.store,
-        bench.head,
-        read_plan(bench.store, JOB),
-        lease_seconds=LEASE_SECONDS,
-        now=bench.clock.now(),
-    )
+    receipt = renew_receipt(bench.world, bench.head, lease_seconds=LEASE_SECONDS)
     assert receipt is not None
     assert receipt == find_receipt(bench.store, bench.head)
     return receipt
@@ -52,11 +44,8 @@ def lists_and_gets(bench: Bench) -> int:
 def test_without_a_price_there_is_no_receipt() -> None:
     bench = Bench()
     bench.start(2)
-    plan = read_plan(bench.store, JOB)
     calls = bench.store.calls.copy()
-    head = bench.head
-    made = renew_receipt(bench.store, head, plan, lease_seconds=LEASE_SECONDS, now=START)
-    assert made is None
+    assert renew_receipt(bench.world, bench.head, lease_seconds=LEASE_SECONDS) is None
     assert bench.store.calls - calls == {"get": 1}  # bench.head
 
 
@@ -90,10 +79,13 @@ def test_what_is_done_and_quiet_is_read_no_more(bench: Bench) -> None:
     bench.clock.advance(QUIET)
     row = renew(bench).epochs[1]
     assert (row.worker_seconds, row.counted_seconds, row.trained) == (107, 100, Bitmap.of([0]))
+    bench.start_cold()
     gets = bench.store.calls["get"]
     assert renew(bench).worker_seconds == 107
     # The head twice, the plan, the receipt twice, and the one record that is open.
     assert bench.store.calls["get"] - gets == 6
+    assert renew(bench).worker_seconds == 107
+    assert bench.store.calls["get"] - gets == 6 + 4  # a warm function remembers plan and record
 
 
 def test_a_closed_epoch_is_settled_and_listed_no_more(bench: Bench) -> None:
@@ -145,7 +137,7 @@ def test_an_ended_job_settles(bench: Bench) -> None:
     assert [row.settled for row in receipt.epochs] == [True, True, True]
     before = lists_and_gets(bench)
     assert renew(bench) == receipt
-    assert lists_and_gets(bench) - before == 5  # heads, plan and receipts
+    assert lists_and_gets(bench) - before == 4  # heads and receipts
 
 
 def test_a_job_that_was_cut_has_no_costs_of_epochs_that_never_began(bench: Bench) -> None:
