@@ -51,6 +51,7 @@ class Tiny(nn.Module):
     def training_step(self, batch, batch_idx):
         hooks.on_batch(batch_idx)
         x, y = batch
+        hooks.on_samples(x[:, 0].tolist())
         return nn.functional.cross_entropy(self.layer(x), y)
 
     def validation_step(self, batch, batch_idx):
@@ -196,6 +197,11 @@ class World:
 
     def work(self, **changes: Any) -> None:
         self.worker(**changes).run()
+
+    def renew_stop(self) -> None:
+        """Let the next worker begin without a request to stop."""
+        self.stop.close()
+        self.stop = FakeStop()
 
     def results(self) -> list[tuple[ResultMetadata, TensorFile]]:
         found = []
