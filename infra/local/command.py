@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
+from infra.local.chaos.spec import parse_chaos
 from infra.local.home import Home
 from infra.local.run import LocalRun, RunOptions, local_run
 from spotgrad.cli.display import open_display, state_style
@@ -30,7 +31,7 @@ def local() -> None:
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 -- a parameter is an option
     job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
     *,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
@@ -39,12 +40,23 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw an unfinished run away.")] = False,
+    chaos: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FAULTS",
+            help="What goes wrong: kill=P,notice=P,duplicate=P,delay=SECONDS,reorder,corrupt=P,"
+            "throttle=P,aggregator-crash=P,seed=N",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Train JOB.yaml here: a local AWS, the three functions, and real worker processes."""
     if resume and fresh:
         raise InvalidJob("--resume and --fresh: choose one")
-    options = RunOptions(load_job(job_file), workers, dataset, resume=resume, fresh=fresh)
+    faults = None if chaos is None else parse_chaos(chaos)
+    options = RunOptions(
+        load_job(job_file), workers, dataset, resume=resume, fresh=fresh, chaos=faults
+    )
     home = Home(options.job.spec.name)
     output = Output(as_json=as_json)
     output.say(f"logs: {home.logs}", style="dim")
@@ -74,7 +86,7 @@ def _report(running: LocalRun, home: Home, output: Output) -> int:
     document |= {
         "model": model,
         "audit": list(findings) or "clean",
-        "chaos": {},
+        "chaos": running.stack.chaos.counts if running.stack.chaos else {},
         "leftover": {
             "messages": sum(running.outcome.leftover_messages.values()),
             "processes": len(running.fleet.pids),

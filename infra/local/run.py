@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
+from infra.local.chaos.spec import ChaosSpec
 from infra.local.dataset import push_beside
 from infra.local.delivery import Delivery, once
 from infra.local.fleet import Fleet
@@ -27,8 +28,9 @@ from spotgrad.steps.submit_job import Submission, submit_job
 from spotgrad.system import SystemClock, new_id
 
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 10.0
-"""How long the queues may take to run dry after the job ended: a lease of the local run, twice."""
+DRAIN_SECONDS = 40.0
+"""How long the queues may take to run dry after the job ended: what a function held as it died
+comes back when its visibility timeout (30 s) is over."""
 
 Show = Callable[[Status, Sequence[str]], None]
 
@@ -44,6 +46,7 @@ class RunOptions:
     fresh: bool = False
     deliver: Delivery = once
     worker_arguments: Sequence[str] = ()
+    chaos: ChaosSpec | None = None
 
 
 @dataclass
@@ -70,6 +73,8 @@ class LocalRun:
             home.logs / "workers.log",
             options.worker_arguments,
         )
+        if stack.chaos is not None:
+            stack.chaos.arm_workers(self.fleet.signal)
         self._plan: JobPlan | None = None
         self.outcome = Outcome()
 
@@ -103,6 +108,7 @@ class LocalRun:
 
     def drain(self) -> None:
         """Let workers drop the messages that nobody needs any more, then count what is left."""
+        self.stack.calm()
         deadline = self._clock.monotonic() + DRAIN_SECONDS
         while any(self.stack.depths().values()) and self._clock.monotonic() < deadline:
             self._tend()
@@ -161,7 +167,7 @@ def local_run(options: RunOptions, home: Home) -> Iterator[LocalRun]:
     """
     check_task(options.job)
     home.prepare(resume=options.resume, fresh=options.fresh)
-    with Stack(StackOptions(home.logs, options.deliver)) as stack:
+    with Stack(StackOptions(home.logs, options.deliver, options.chaos)) as stack:
         run = LocalRun(options, home, stack)
         try:
             run.begin()
