@@ -182,6 +182,9 @@ class World:
         self.queue.send([message.to_json().decode()])
         return message
 
+    def ports(self) -> Ports:
+        return Ports(self.store, self.queue, self.clock, self.ids)
+
     def worker(self, *, cache: Cache | None = None, **changes: Any) -> Worker:
         inputs = Inputs(self.store, cache or MemoryCache())
         options = Options(
@@ -192,8 +195,7 @@ class World:
                 **changes,
             }
         )
-        ports = Ports(self.store, self.queue, self.clock, self.ids)
-        return Worker(ports, inputs, Workshop(inputs, self.code), self.stop, options)
+        return Worker(self.ports(), inputs, Workshop(inputs, self.code), self.stop, options)
 
     def work(self, **changes: Any) -> None:
         self.worker(**changes).run()
