@@ -18,11 +18,16 @@ MOST_REMEMBERED: Final = 20_000
 
 
 class AttemptReader:
-    """Reads attempt records, and remembers them by key and entity tag."""
+    """Reads attempt records, and remembers them by key and entity tag.
+
+    Attributes:
+        fetched: how many were fetched so far.
+    """
 
     def __init__(self, store: ObjectReader, most: int = MOST_REMEMBERED) -> None:
         self._store = store
         self._most = most
+        self.fetched = 0
         self._read: dict[str, tuple[str, Attempt | None]] = {}
 
     def read(self, info: ObjectInfo, head: Head) -> Attempt | None:
@@ -36,6 +41,7 @@ class AttemptReader:
         return attempt if attempt is not None and attempt.run == head.run else None
 
     def _fetch(self, key: str) -> Attempt | None:
+        self.fetched += 1
         with suppress(Malformed, NotFound):
             return Attempt.from_json(self._store.get(key).body)
         return None

@@ -4,7 +4,10 @@ Reads alone. Ages come from the store's modification times, never from a worker'
 an attempt lasted is a difference of one worker's clock.
 """
 
-from spotgrad.planning.leases import Sighting, Sky
+from dataclasses import replace
+from datetime import timedelta
+
+from spotgrad.planning.leases import LONGEST_WAIT, Sighting, Sky
 from spotgrad.planning.standing import open_items
 from spotgrad.ports import ObjectInfo, TaskGauge
 from spotgrad.protocol.head import Head
@@ -29,13 +32,21 @@ def observe(world: World, gauge: TaskGauge, lease_seconds: int, head: Head) -> S
                 sightings.setdefault(subtask, []).extend(_sightings(world.attempts, info, head))
             elif key.subtask.startswith("train"):
                 finished.append(info)
-    return Sky(
-        sightings=sightings,
-        durations_seconds=_durations(world.attempts, finished[:DURATIONS_READ], head),
-        queue_depth=gauge.depth(),
-        lease_seconds=lease_seconds,
-        now=world.clock.now(),
-    )
+    sky = Sky(sightings, (), gauge.depth(), lease_seconds, world.clock.now())
+    if not _somebody_is_slow(head, sky):
+        return sky
+    durations = _durations(world.attempts, finished[:DURATIONS_READ], head)
+    return replace(sky, durations_seconds=durations)
+
+
+def _somebody_is_slow(head: Head, sky: Sky) -> bool:
+    """Return whether it matters how long others took: the usual minute does without."""
+    lease = timedelta(seconds=sky.lease_seconds)
+    seen = (one for attempts in sky.sightings.values() for one in attempts)
+    if any(sky.now - one.began_at > lease for one in seen):
+        return True
+    groups = (*head.epochs, *head.late, *head.evaluations)
+    return any(sky.now - one.issued_at > LONGEST_WAIT for one in groups)
 
 
 def _sightings(reader: AttemptReader, info: ObjectInfo, head: Head) -> list[Sighting]:

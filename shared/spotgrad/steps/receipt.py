@@ -23,6 +23,9 @@ from spotgrad.steps.documents import find_document, keyed
 from spotgrad.steps.world import World
 
 SECONDS_PER_HOUR = 3600
+MOST_FETCHED = 200
+"""One pass fetches no more records that nobody has read yet: the next goes on where it stopped,
+so a backlog (a function that was away for long) costs accuracy for minutes, never a timeout."""
 
 
 def find_receipt(store: ObjectReader, head: Head) -> Receipt | None:
@@ -42,7 +45,8 @@ def renew_receipt(world: World, head: Head, *, lease_seconds: int) -> Receipt | 
         return None
     before = find_receipt(world.store, head)
     known = {} if before is None else {row.epoch: row for row in before.epochs}
-    count = _Count(world, head, world.clock.now() - timedelta(seconds=2 * lease_seconds))
+    quiet_since = world.clock.now() - timedelta(seconds=2 * lease_seconds)
+    count = _Count(world, head, quiet_since, world.attempts.fetched + MOST_FETCHED)
     rows = tuple(count.epoch(number, known.get(number)) for number in _begun(head, plan, known))
     seconds = sum(row.worker_seconds for row in rows)
     receipt = Receipt(
@@ -72,6 +76,7 @@ class _Count:
     head: Head
     quiet_since: datetime
     """A record that was last written before is not written again: its worker is done or gone."""
+    fetch_until: int
 
     def epoch(self, number: int, before: EpochCost | None) -> EpochCost:
         """Return the row of one epoch, going on from the row that was written last."""
@@ -88,6 +93,9 @@ class _Count:
         final: dict[str, float] = {}
         running: dict[str, float] = {}
         for subtask, infos in self._uncounted(row).items():
+            if self.world.attempts.fetched >= self.fetch_until:
+                running[subtask] = 0.0
+                continue
             busy = any(one.modified_at >= self.quiet_since for one in infos)
             group = running if busy or subtask in open_now else final
             group[subtask] = sum(self._seconds(info) for info in infos)
@@ -98,7 +106,7 @@ class _Count:
             )
         return EpochCost(
             epoch=row.epoch,
-            worker_seconds=counted + sum(running.values()),
+            worker_seconds=max(row.worker_seconds, counted + sum(running.values())),
             counted_seconds=counted,
             trained=row.trained.union(_numbers(final, evaluated=False)),
             evaluated=row.evaluated.union(_numbers(final, evaluated=True)),

@@ -176,12 +176,14 @@ class _Recovery:
         return after == present.head or self._apply(present, after)
 
     def _mended(self, head: Head) -> Head:
-        plan = self._world.plans.read(head)
-        spent_usd = _spent_usd(self._world, self._watch, head)
-        after = cut_short(head, plan, spent_usd, self._world.clock.now())
+        plan, now = self._world.plans.read(head), self._world.clock.now()
+        after = cut_short(head, plan, None, now)
         if after.ended or after.state == "PAUSED":
             return after
         sky = observe(self._world, self._watch.gauge, self._watch.lease_seconds, head)
+        after = cut_short(head, plan, _spent_usd(self._world, self._watch, head), now)
+        if after.ended:
+            return after
         recovered = recover(after, plan, sky)
         if recovered != after:
             recovered = settle(recovered, plan, sky.now)

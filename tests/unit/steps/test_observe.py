@@ -29,7 +29,7 @@ def test_attempts_at_open_subtasks_are_seen_with_their_age(bench: Bench) -> None
     (seen,) = sky.of(train(1, 0))
     assert seen.seen_at == START + timedelta(seconds=600)
     assert seen.began_at == START + timedelta(seconds=555)
-    assert (seen.outcome, sky.queue_depth, sky.durations_seconds) == (None, 0, [])
+    assert (seen.outcome, sky.queue_depth, sky.durations_seconds) == (None, 0, ())
     assert sky.now == START + timedelta(seconds=630)
     assert sky.of(train(1, 1)) == ()
 
@@ -41,6 +41,19 @@ def test_durations_are_those_of_attempts_that_came_to_a_result(bench: Bench) -> 
     bench.attempt(train(1, 0), seconds=9)
     bench.attempt(train(1, 1), "uploaded", seconds=99)
     bench.aggregate(bench.trained(1, 0))
+    assert look(bench).durations_seconds == ()
+    bench.attempt(train(1, 2), seconds=LEASE_SECONDS)
+    assert look(bench).durations_seconds == ()
+    bench.attempt(train(1, 3), seconds=LEASE_SECONDS + 1)
+    assert look(bench).durations_seconds == [30]
+
+
+def test_durations_are_read_when_something_waits_for_an_hour(bench: Bench) -> None:
+    bench.attempt(train(1, 0), "uploaded", seconds=30)
+    bench.aggregate(bench.trained(1, 0))
+    bench.clock.advance(3600)
+    assert look(bench).durations_seconds == ()
+    bench.clock.advance(1)
     assert look(bench).durations_seconds == [30]
 
 
@@ -51,6 +64,7 @@ def test_an_evaluation_says_nothing_about_how_long_training_takes(bench: Bench) 
     bench.attempt(train(2, 0), "uploaded", seconds=50)
     bench.aggregate(bench.trained(2, 0))
     bench.attempt(evaluation(2), "uploaded", seconds=5)
+    bench.clock.advance(3601)
     assert look(bench).durations_seconds == [50]
 
 
@@ -67,6 +81,7 @@ def test_no_more_than_a_few_finished_attempts_are_read(bench: Bench) -> None:
     for number in range(DURATIONS_READ + 5):
         bench.attempt(train(1, 0), "uploaded", seconds=number)
     bench.aggregate(bench.trained(1, 0))
+    bench.clock.advance(3601)
     head = bench.head
     gets = bench.store.calls["get"]
     sky = observe(bench.world, bench.queue, LEASE_SECONDS, head)

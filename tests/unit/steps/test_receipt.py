@@ -7,6 +7,7 @@ from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import WorkItem
 from spotgrad.protocol.keys import AttemptKey, ReceiptKey
 from spotgrad.protocol.receipt import Receipt
+from spotgrad.steps import receipt as module
 from spotgrad.steps.receipt import find_receipt, renew_receipt
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, item, train
 
@@ -171,6 +172,23 @@ def test_a_subtask_that_is_open_again_within_its_epoch_is_added_up_anew(bench: B
     worked(bench, train(1, 0), 3, None)
     row = renew(bench).epochs[1]
     assert (row.worker_seconds, row.counted_seconds) == (103, 0)
+
+
+def test_a_backlog_is_worked_off_pass_by_pass(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_FETCHED", 1)
+    for shard, seconds in ((0, 100), (1, 50)):
+        worked(bench, train(1, shard), seconds)
+    bench.aggregate(bench.trained(1, 0), bench.trained(1, 1))
+    bench.aggregate(bench.evaluated(1))
+    bench.clock.advance(QUIET)
+    rows = [renew(bench).epochs[1] for _ in range(3)]
+    assert [(row.worker_seconds, row.settled) for row in rows] == [
+        (100, False),
+        (150, True),
+        (150, True),
+    ]
 
 
 def test_a_clock_that_jumped_spends_no_more_than_the_age_of_the_job(bench: Bench) -> None:
