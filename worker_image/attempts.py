@@ -5,6 +5,7 @@ is the last write, since its caller has stopped the heartbeat by then.
 """
 
 import logging
+import threading
 
 from spotgrad.errors import Retry
 from spotgrad.ports import Clock, ObjectStore
@@ -46,10 +47,15 @@ class AttemptRecord:
         self._key = AttemptKey(subtask.job, subtask.epoch, subtask.subtask, attempt).render()
         self._store = store
         self._clock = clock
+        self._lock = threading.Lock()
 
     def beat(self) -> None:
         """Write that the attempt is alive; the first beat is its beginning."""
         self._write(None)
+
+    def rebase(self, base: Base | None) -> None:
+        """Write that the attempt goes on from another version than the head's latest."""
+        self._write(None, base=base)
 
     def end(self, outcome: AttemptOutcome) -> None:
         """Write how it ended; a store that cannot take it is logged, since the work is done."""
@@ -58,8 +64,8 @@ class AttemptRecord:
         except Retry as error:
             log.warning("attempt %s ended %s, not recorded: %s", self._key, outcome, error)
 
-    def _write(self, outcome: AttemptOutcome | None) -> None:
-        self.document = self.document.model_copy(
-            update={"beat_at": self._clock.now(), "outcome": outcome}
-        )
-        self._store.put(self._key, self.document.to_json())
+    def _write(self, outcome: AttemptOutcome | None, **changes: Base | None) -> None:
+        with self._lock:  # the heartbeat's thread and the worker's own both write
+            changed = {"beat_at": self._clock.now(), "outcome": outcome, **changes}
+            self.document = self.document.model_copy(update=changed)
+            self._store.put(self._key, self.document.to_json())

@@ -4,7 +4,7 @@ Nothing is transformed: scaling and augmentation are the task's. Integers become
 what losses and embeddings take; only uint8 data with axes of its own (images) stays as it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from spotgrad.protocol.dataset import Column
 from worker_image.state import to_torch
 
-__all__ = ["Batch", "in_order", "shuffled", "to_columns"]
+__all__ = ["Batch", "Rows", "in_order", "shuffled", "take", "to_columns"]
 
 Batch = tuple[torch.Tensor, ...]
+Rows = torch.Tensor
+"""Which samples of the shard make up a batch."""
 
 
 def to_columns(arrays: dict[str, NDArray[Any]], columns: Sequence[Column]) -> Batch:
@@ -24,18 +26,24 @@ def to_columns(arrays: dict[str, NDArray[Any]], columns: Sequence[Column]) -> Ba
     return tuple(_to_tensor(arrays[column.name]) for column in columns)
 
 
-def shuffled(data: Batch, batch_size: int, generator: torch.Generator) -> Iterator[Batch]:
-    """Yield every sample once, in the order that ``generator`` draws."""
-    order = torch.randperm(len(data[0]), generator=generator)
-    chunks = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-    for rows in _without_a_last_one(chunks):
-        yield tuple(column[rows] for column in data)
+def shuffled(samples: int, batch_size: int, generator: torch.Generator) -> list[Rows]:
+    """Return batches that hold every sample once, in the order that ``generator`` draws."""
+    order = torch.randperm(samples, generator=generator)
+    return _without_a_last_one(_split(order, batch_size))
 
 
-def in_order(data: Batch, batch_size: int) -> Iterator[Batch]:
-    """Yield every sample once, as the shard has them; the last batch may be smaller."""
-    for start in range(0, len(data[0]), batch_size):
-        yield tuple(column[start : start + batch_size] for column in data)
+def in_order(samples: int, batch_size: int) -> list[Rows]:
+    """Return batches that hold every sample once, in the shard's order; the last may be smaller."""
+    return _split(torch.arange(samples), batch_size)
+
+
+def take(data: Batch, rows: Rows) -> Batch:
+    """Return these rows of every column."""
+    return tuple(column[rows.to(column.device)] for column in data)
+
+
+def _split(rows: Rows, size: int) -> list[Rows]:
+    return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
 def _without_a_last_one(chunks: list[torch.Tensor]) -> list[torch.Tensor]:

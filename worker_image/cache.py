@@ -2,9 +2,11 @@
 
 Not a store: an entry may vanish at any time, and every hit is verified again by whoever asks, so
 a damaged file costs one download. Invariant: the bytes kept never exceed the limit. Several workers
-may share one folder; a full disk only makes the cache forget.
+may share one folder. A full disk is no reason to go on without a cache: the next write on it would
+be the user's.
 """
 
+import errno
 import logging
 import os
 import tempfile
@@ -12,13 +14,20 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import Final, Protocol
 
-__all__ = ["Cache", "FolderCache", "MemoryCache"]
+from worker_image.exit_codes import BadDisk
+
+__all__ = ["FOLDER_BYTES", "MEMORY_BYTES", "Cache", "FolderCache", "MemoryCache", "is_disk_full"]
 
 log = logging.getLogger(__name__)
 
 FOLDER_BYTES: Final = 2 << 30
 MEMORY_BYTES: Final = 512 << 20
 _UNFINISHED: Final = ".part"
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether no more can be written on this machine."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class Cache(Protocol):
@@ -74,14 +83,21 @@ class FolderCache:
         return body
 
     def put(self, sha256: str, body: bytes) -> None:
-        """Keep ``body`` if it and the disk allow, dropping what was not used for longest."""
+        """Keep ``body`` if its size allows, dropping what was not used for longest.
+
+        Raises:
+            BadDisk: the disk is full, though the cache is within its limit.
+        """
         if len(body) > self._limit_bytes:
             return
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._make_room(len(body))
             self._write(sha256, body)
-        except OSError as error:  # a full or read-only disk must not cost the subtask
+        except OSError as error:
+            if is_disk_full(error):
+                raise BadDisk(f"cache {self._folder}: {error}: use another machine") from error
+            # A folder that cannot be written must not cost the subtask.
             log.warning("cache %s: %s not kept: %s", self._folder, sha256, error)
 
     def _make_room(self, size_bytes: int) -> None:

@@ -8,15 +8,20 @@ import traceback
 from typing import Final
 
 from spotgrad.protocol.result import Failed
+from worker_image.watch import Watch
 
 __all__ = ["failed"]
 
 MOST_ERROR_CHARACTERS: Final = 500
 MOST_TRACEBACK_CHARACTERS: Final = 20_000
+MOST_ROWS: Final = 256
 
 
-def failed(error: BaseException, batch_idx: int | None) -> Failed:
-    """Return the result that says what was raised; of a long traceback the end is kept."""
+def failed(error: BaseException, watch: Watch) -> Failed:
+    """Return the result that says what was raised, and where ``watch`` was by then.
+
+    Of a long traceback the end is kept, of many rows the first.
+    """
     lines = traceback.format_exception_only(error)
     # A SyntaxError shows its source first; every other type says all in the first line.
     line = lines[-1] if isinstance(error, SyntaxError) else lines[0]
@@ -24,7 +29,9 @@ def failed(error: BaseException, batch_idx: int | None) -> Failed:
     return Failed(
         error=_encodable(line.strip().partition("\n")[0][:MOST_ERROR_CHARACTERS]),
         traceback=_encodable(trace[-MOST_TRACEBACK_CHARACTERS:]),
-        batch_idx=batch_idx,
+        batch_idx=watch.batch_idx,
+        shard=watch.shard,
+        rows=() if watch.rows is None else tuple(watch.rows[:MOST_ROWS].tolist()),
     )
 
 

@@ -12,13 +12,15 @@ from spotgrad.ports import ObjectReader
 from spotgrad.protocol.dataset import DatasetManifest, Shard
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import HeadKey, ShardKey, SpecKey
+from spotgrad.protocol.partial import Partial
 from spotgrad.protocol.plan import CodeRef, JobPlan
 from spotgrad.protocol.result import ModelMetadata
-from spotgrad.protocol.subtask import ModelRef
+from spotgrad.protocol.subtask import ModelRef, Subtask
 from spotgrad.protocol.tensors import TensorFile, decode, digest
 from worker_image.cache import Cache
+from worker_image.partials import furthest
 
-__all__ = ["Inputs", "Model"]
+__all__ = ["Inputs", "Model", "key_of"]
 
 SERVER = "server"
 
@@ -87,6 +89,10 @@ class Inputs:
                 )
         return file
 
+    def partial(self, plan: JobPlan, subtask: Subtask) -> Partial | None:
+        """Return what an interrupted attempt at this subtask left to go on from."""
+        return furthest(self._store, plan, subtask)
+
     def code(self, ref: CodeRef) -> bytes:
         """Return the user's code bundle."""
         return self._content(ref.key, ref.sha256)
@@ -120,6 +126,11 @@ class Inputs:
         if found != (head.run, wanted.version, wanted.commit):
             raise StoreUnavailable(f"model {wanted.key}: its header says {found}")
         return Model(metadata, file)
+
+
+def key_of(manifest: DatasetManifest, split: str, number: int) -> str:
+    """Return the key of a shard; raises ``Malformed`` when there is none."""
+    return _shard_of(manifest, split, number).key
 
 
 def _shard_of(manifest: DatasetManifest, split: str, number: int) -> Shard:

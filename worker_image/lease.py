@@ -1,20 +1,19 @@
 """The hold on one message: extended by a heartbeat thread, given up the moment it is in doubt.
 
-Not the attempt record and not the queue: ``on_beat`` is called at every beat. Invariant: while
+Not the attempt record (``rounds``), so that a slow bucket cannot cost the message. Invariant: while
 ``problem`` is nothing and the monotonic clock is before ``ends_at``, nobody else was given the
 message, so only then may its holder publish. The thread waits on an event, never sleeps.
 """
 
 import logging
 import threading
-from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
 from spotgrad.errors import LeaseLost, Reject, Retry, SpotgradError
 from spotgrad.ports import Clock, Message, TaskQueue
 
-__all__ = ["HeldTooLong", "Lease"]
+__all__ = ["BEATS_PER_LEASE", "HeldTooLong", "Lease"]
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +41,6 @@ class Lease:
         *,
         lease_seconds: int,
         received_at: float,
-        on_beat: Callable[[], None],
     ) -> None:
         self.problem: SpotgradError | None = None
         self.ends_at = received_at + lease_seconds
@@ -52,7 +50,6 @@ class Lease:
         self._clock = clock
         self._lease_seconds = lease_seconds
         self._received_at = received_at
-        self._on_beat = on_beat
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="heartbeat", daemon=True)
 
@@ -94,12 +91,11 @@ class Lease:
             raise LeaseLost(f"no heartbeat arrived within the lease of {self._lease_seconds} s")
 
     def beat(self) -> None:
-        """Extend the lease and call ``on_beat``; a throttled beat is tried again, sooner."""
+        """Extend the lease; a throttled beat is tried again, sooner."""
         began_at = self._clock.monotonic()
         beat_seconds = self._lease_seconds / BEATS_PER_LEASE
         try:
             self._extend(began_at)
-            self._on_beat()
         except Retry as error:
             log.warning("retry heartbeat: %s", error)
             beat_seconds /= RETRIES_PER_BEAT

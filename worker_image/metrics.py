@@ -36,12 +36,25 @@ class Meter:
         for name, value in dictionary.items():
             self.log(name, value)
 
-    def close_batch(self, values: Mapping[str, float], samples: int) -> None:
-        """Add what the step returned and what it logged; the returned value of a name wins."""
-        for name, value in {**self._logged, **values}.items():
+    def take(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Return what the step returned and what it logged; the returned value of a name wins."""
+        taken = {**self._logged, **values}
+        self._logged.clear()
+        return taken
+
+    def add(self, values: Mapping[str, float], samples: int) -> None:
+        """Add the means over ``samples`` samples."""
+        for name, value in values.items():
             self._totals[name] = self._totals.get(name, 0.0) + value * samples
             self._counts[name] = self._counts.get(name, 0.0) + samples
-        self._logged.clear()
+
+    def state(self) -> dict[str, dict[str, float]]:
+        """Return the sums so far, whatever they are."""
+        return {"totals": dict(self._totals), "counts": dict(self._counts)}
+
+    def restore(self, state: Mapping[str, Mapping[str, float]]) -> None:
+        """Go on from what ``state`` returned."""
+        self._totals, self._counts = dict(state["totals"]), dict(state["counts"])
 
     def sums(self) -> dict[str, Sum]:
         """Return the finite sums, by name."""

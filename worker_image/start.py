@@ -31,4 +31,4 @@ def _stop_with(stdin: int, stop: Stop) -> None:
     # Not through sys.stdin: the interpreter aborts at exit while a thread holds its buffer's lock.
     while os.read(stdin, 4096):
         pass
-    stop.request()
+    stop.request(0.0)

@@ -17,7 +17,7 @@ from torch import nn
 from spotgrad.errors import Malformed, Unsupported
 from spotgrad.protocol.result import Role
 
-__all__ = ["Arrays", "arrays_of", "load", "roles_of"]
+__all__ = ["Arrays", "arrays_of", "load", "roles_of", "to_numpy", "to_torch"]
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -28,7 +28,7 @@ def arrays_of(module: nn.Module) -> Arrays:
     Raises:
         Unsupported: the state holds something that is no dense tensor.
     """
-    return {name: _to_numpy(name, tensor) for name, tensor in _state(module).items()}
+    return {name: to_numpy(name, tensor) for name, tensor in _state(module).items()}
 
 
 def roles_of(module: nn.Module) -> dict[str, Role]:
@@ -76,7 +76,12 @@ def to_torch(array: NDArray[Any]) -> torch.Tensor:
     return torch.from_numpy(array.copy())  # a copy: arrays from a file are read-only
 
 
-def _to_numpy(name: str, tensor: torch.Tensor) -> NDArray[Any]:
+def to_numpy(name: str, tensor: torch.Tensor) -> NDArray[Any]:
+    """Return a tensor as a contiguous array on the CPU, perhaps sharing its memory.
+
+    Raises:
+        Unsupported: numpy has no such dtype.
+    """
     dense = tensor.detach().cpu().contiguous()
     if dense.dtype == torch.bfloat16:  # numpy has no bfloat16 of its own
         return dense.view(torch.int16).numpy().view(ml_dtypes.bfloat16)

@@ -13,15 +13,18 @@ from torch import nn
 
 from spotgrad.errors import Unsupported
 from spotgrad.protocol.job import Local
+from spotgrad.protocol.partial import Partial, Position
 from spotgrad.protocol.result import Base, Evaluated, Initialized, ModelMetadata, Trained
-from worker_image.batches import Batch, in_order, shuffled
+from worker_image.batches import Batch, Rows, in_order, shuffled, take
 from worker_image.metrics import Meter, values_of
+from worker_image.micro import MicroBatches
 from worker_image.optimizers import make_optimization
+from worker_image.snapshot import Moving, Snapshot
 from worker_image.state import Arrays, arrays_of, roles_of
 from worker_image.task_shape import capture_logs, defines
 from worker_image.watch import Watch
 
-__all__ = ["Product", "evaluate", "initialize", "train"]
+__all__ = ["Product", "Training", "evaluate", "initialize", "train"]
 
 
 Step = Callable[[Batch, int], Any]
@@ -54,28 +57,100 @@ def train(
     Raises:
         Unsupported: a step or ``configure_optimizers`` returned something that is not understood.
     """
-    meter = Meter()
-    capture_logs(task, meter)
-    task.train()
-    optimization = make_optimization(task, local.optimizer)
-    step = _within_precision(_method(task, "training_step"), local, data)
-    steps = 0
-    for done in range(1, local.passes + 1):
-        for index, batch in watch.over(shuffled(data, local.batch_size, generator)):
-            loss = _loss_of(step(batch, index))
-            meter.close_batch({} if loss is None else {"loss": float(loss.detach())}, len(batch[0]))
-            if loss is None:  # Lightning: the batch is passed over
-                continue
-            optimization.optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            optimization.optimizer.step()
-            steps += 1
-            optimization.advance("step", steps)
-        optimization.advance("epoch", done)
     base = Base(version=start.version, commit=start.commit, results_merged=start.results_merged)
-    roles, sums = roles_of(task), meter.sums()
-    outcome = Trained(base=base, samples=len(data[0]), roles=roles, sums=sums)
-    return Product(outcome, arrays_of(task))
+    return Training(task, data, local, base, generator=generator, watch=watch).run()
+
+
+class Training:
+    """One training subtask; between two batches it can be taken up by another process."""
+
+    def __init__(
+        self,
+        task: nn.Module,
+        data: Batch,
+        local: Local,
+        base: Base,
+        *,
+        generator: torch.Generator,
+        watch: Watch,
+    ) -> None:
+        self._meter = Meter()
+        capture_logs(task, self._meter)
+        self._optimization = make_optimization(task, local.optimizer)
+        self._moving = Moving(task, self._optimization, self._meter, generator)
+        self._task = task
+        self._data = data
+        self._local = local
+        self._base = base
+        self._watch = watch
+        self._step = _within_precision(_method(task, "training_step"), local, data)
+        self._micro = MicroBatches()
+        self._passes = self._batches = self._steps = 0
+        self._order = generator.get_state()
+
+    def resume(self, partial: Partial) -> None:
+        """Go on where another attempt was cut off; if this raises, all has to be made anew.
+
+        Raises:
+            Exception: the partial does not fit; user code may raise anything.
+        """
+        self._moving.put_back(partial)
+        position = partial.metadata.position
+        self._base = partial.metadata.base
+        self._passes, self._batches, self._steps = (*position.order, position.steps)
+        self._order = self._moving.generator.get_state()
+
+    def run(self) -> Product:
+        """Train to the end of the last pass.
+
+        Raises:
+            Unsupported: as ``train``.
+        """
+        self._task.train()
+        self._watch.snapshot = self._snapshot
+        while self._passes < self._local.passes:
+            self._pass()
+        roles, sums = roles_of(self._task), self._meter.sums()
+        outcome = Trained(base=self._base, samples=len(self._data[0]), roles=roles, sums=sums)
+        return Product(outcome, arrays_of(self._task))
+
+    def _snapshot(self) -> Snapshot:
+        position = Position(passes=self._passes, batches=self._batches, steps=self._steps)
+        return self._moving.take(self._base, position, self._order)
+
+    def _pass(self) -> None:
+        size, generator = self._local.batch_size, self._moving.generator
+        batches = shuffled(len(self._data[0]), size, generator)
+        passes_left = self._local.passes - self._passes
+        self._watch.left = passes_left * len(batches) - self._batches
+        for index, rows in self._watch.over(batches, passed=self._batches):
+            self._batch(index, rows)
+            self._batches = index + 1
+        self._passes, self._batches = self._passes + 1, 0
+        self._optimization.advance("epoch", self._passes)
+        self._order = generator.get_state()
+
+    def _batch(self, index: int, rows: Rows) -> None:
+        def work(part: Rows) -> tuple[bool, dict[str, float]]:
+            loss = _loss_of(self._step(take(self._data, part), index))
+            values = self._meter.take({} if loss is None else {"loss": float(loss.detach())})
+            if loss is not None:
+                # The loss is a mean: each part counts by its share of the batch.
+                scaled = loss if len(part) == len(rows) else loss * (len(part) / len(rows))
+                scaled.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            return loss is not None, values
+
+        done = self._micro.work(rows, work, self._forget)
+        for part, (_, values) in done:
+            self._meter.add(values, len(part))
+        if any(trained for _, (trained, _) in done):  # Lightning: without a loss, no step
+            self._optimization.optimizer.step()
+            self._steps += 1
+            self._optimization.advance("step", self._steps)
+
+    def _forget(self) -> None:
+        self._optimization.optimizer.zero_grad()
+        self._meter.take({})
 
 
 def evaluate(
@@ -90,9 +165,17 @@ def evaluate(
     capture_logs(task, meter)
     task.eval()
     step = _within_precision(_evaluation_step(task), local, data)
+    micro = MicroBatches()
+    batches = in_order(len(data[0]), local.batch_size)
+    watch.left = len(batches)
     with torch.no_grad():
-        for index, batch in watch.over(in_order(data, local.batch_size)):
-            meter.close_batch(values_of(step(batch, index)), len(batch[0]))
+        for index, rows in watch.over(batches):
+
+            def judge(part: Rows, index: int = index) -> dict[str, float]:
+                return meter.take(values_of(step(take(data, part), index)))
+
+            for part, values in micro.work(rows, judge, lambda: meter.take({})):
+                meter.add(values, len(part))
     sums = meter.sums()
     if not sums:
         raise Unsupported("validation_step neither returned nor logged a finite metric")

@@ -4,25 +4,33 @@ Knows where things come from and which of the three kinds of work is meant; not 
 uploads (``loop``).
 """
 
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import nn
 
 from spotgrad.errors import Malformed
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import SubtaskName
-from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.result import Base
+from spotgrad.protocol.plan import CodeRef, JobPlan
+from spotgrad.protocol.result import Base, ModelMetadata
 from spotgrad.protocol.subtask import ModelRef, Subtask
 from worker_image.batches import Batch, to_columns
-from worker_image.inputs import Inputs, Model
+from worker_image.cache import is_disk_full
+from worker_image.exit_codes import BadDisk
+from worker_image.inputs import Inputs, Model, key_of
 from worker_image.seeds import seed_everything, subtask_seed
 from worker_image.standing import open_evaluation
 from worker_image.state import load
 from worker_image.task_code import TaskCode
-from worker_image.training import Product, evaluate, initialize, train
+from worker_image.training import Product, Training, evaluate, initialize
 from worker_image.watch import Watch
 
 __all__ = ["Workshop", "base_of"]
+
+log = logging.getLogger(__name__)
 
 
 def base_of(head: Head, subtask: Subtask) -> Base | None:
@@ -36,6 +44,22 @@ def base_of(head: Head, subtask: Subtask) -> Base | None:
     )
 
 
+@dataclass(frozen=True)
+class _Work:
+    """One subtask with a shard, and where it is done."""
+
+    head: Head
+    subtask: Subtask
+    plan: JobPlan
+    shard: int
+    watch: Watch
+    device: torch.device
+
+    def seed(self, version: int) -> int:
+        spec = self.plan.spec
+        return subtask_seed(spec.seed, spec.name, self.subtask.epoch, self.shard, version)
+
+
 class Workshop:
     """Everything that stays warm between two subtasks of a worker."""
 
@@ -43,43 +67,93 @@ class Workshop:
         self._inputs = inputs
         self._code = code
 
-    def produce(self, head: Head, subtask: Subtask, watch: Watch) -> Product:
-        """Do an open subtask.
+    def produce(
+        self,
+        head: Head,
+        subtask: Subtask,
+        watch: Watch,
+        rebase: Callable[[Base | None], None] = lambda _: None,
+    ) -> Product:
+        """Do an open subtask; ``rebase`` is told when it goes on from another version.
 
         Raises:
             Retry: an input could not be had now.
+            BadDisk: this machine's disk is full.
             Exception: anything that the user's code raises, or an input that is unusable.
         """
         name = SubtaskName.parse(subtask.subtask)
         plan = self._inputs.plan(head)
         if name.kind == "initialize":
-            return initialize(self._task(plan))
-        model = self._inputs.model(head, _wanted(head, subtask))
+            product = initialize(self._task(plan))
+            watch.left = 0
+            return product
         split = "train" if name.kind == "train" else _split(plan)
-        device = _device(plan)
-        data = self._data(plan, split, name.shard or 0, device)
-        task = self._task(plan, model).to(device)
-        spec, version = plan.spec, model.metadata
-        generator = seed_everything(
-            subtask_seed(spec.seed, spec.name, subtask.epoch, name.shard or 0, version.version)
-        )
+        work = _Work(head, subtask, plan, name.shard or 0, watch, _device(plan))
+        watch.shard = key_of(plan.manifest, split, work.shard)
+        data = self._data(plan, split, work.shard, work.device)
         if name.kind == "evaluate":
-            return evaluate(task, data, spec.local, version, watch=watch)
-        return train(task, data, spec.local, version, generator=generator, watch=watch)
+            version, task, _ = self._ready(work)
+            return evaluate(task, data, plan.spec.local, version, watch=watch)
+        return (self._resumed(work, data, rebase) or self._anew(work, data)).run()
 
     def close(self) -> None:
         """Take the user's code away again."""
         self._code.close()
 
+    def _ready(self, work: "_Work") -> tuple[ModelMetadata, nn.Module, torch.Generator]:
+        """Return the version to work on, a task that holds it, and what the subtask draws from."""
+        model = self._inputs.model(work.head, _wanted(work.head, work.subtask))
+        task = self._task(work.plan, model).to(work.device)
+        return model.metadata, task, seed_everything(work.seed(model.metadata.version))
+
+    def _anew(self, work: "_Work", data: Batch) -> Training:
+        version, task, generator = self._ready(work)
+        base = Base(
+            version=version.version, commit=version.commit, results_merged=version.results_merged
+        )
+        local = work.plan.spec.local
+        return Training(task, data, local, base, generator=generator, watch=work.watch)
+
+    def _resumed(
+        self, work: "_Work", data: Batch, rebase: Callable[[Base | None], None]
+    ) -> Training | None:
+        """Return training that goes on where an interrupted attempt was cut off, if one was."""
+        partial = self._inputs.partial(work.plan, work.subtask)
+        if partial is None:
+            return None
+        base, local = partial.metadata.base, work.plan.spec.local
+        rebase(base)
+        task = self._task(work.plan).to(work.device)
+        generator = seed_everything(work.seed(base.version))
+        training = Training(task, data, local, base, generator=generator, watch=work.watch)
+        try:
+            training.resume(partial)
+        except Exception as error:  # noqa: BLE001 - user code is asked to take its state back
+            log.warning("partial %s does not fit: %r", partial.metadata.attempt, error)
+            rebase(base_of(work.head, work.subtask))
+            return None
+        log.info(
+            "resumed at %s from attempt %s", partial.metadata.position, partial.metadata.attempt
+        )
+        return training
+
     def _task(self, plan: JobPlan, model: Model | None = None) -> nn.Module:
         if plan.code is None:
             self._code.close()
         elif not self._code.holds(plan.code.sha256):
-            self._code.install(plan.code.sha256, self._inputs.code(plan.code))
+            self._install(plan.code)
         task = self._code.build(plan.spec)
         if model is not None:
             load(task, model.file.tensors)
         return task
+
+    def _install(self, ref: CodeRef) -> None:
+        try:
+            self._code.install(ref.sha256, self._inputs.code(ref))
+        except OSError as error:
+            if is_disk_full(error):
+                raise BadDisk(f"code bundle {ref.key}: {error}: use another machine") from error
+            raise
 
     def _data(self, plan: JobPlan, split: str, shard: int, device: torch.device) -> Batch:
         file = self._inputs.shard(plan.manifest, split, shard)

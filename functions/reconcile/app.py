@@ -13,7 +13,7 @@ from aws_lambda_powertools.utilities.typing import LambdaContext
 from functions.runtime import Root, logger, make_root, metrics, tracer
 from spotgrad.errors import SpotgradError
 from spotgrad.settings import ReconcileSettings, read
-from spotgrad.steps.reconcile_job import Watch, active_jobs, reconcile_job
+from spotgrad.steps.reconcile_job import Watch, active_jobs, expiring_jobs, reconcile_job
 
 settings = read(ReconcileSettings)  # at the cold start
 
@@ -42,5 +42,5 @@ def reconcile(job: str) -> None:
 def handler(event: dict[str, Any], context: LambdaContext) -> None:  # noqa: ARG001 - Lambda's signature
     jobs = active_jobs(root().store)
     metrics.add_metric("ActiveJobs", MetricUnit.Count, len(jobs))
-    for job in jobs:
+    for job in (*jobs, *expiring_jobs(root().store, root().world.clock.now())):
         reconcile(job)

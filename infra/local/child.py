@@ -40,6 +40,13 @@ class Child:
         """Return the exit status, or None while the child lives."""
         return self._process.poll()
 
+    def signal(self, number: int) -> bool:
+        """Send a signal; return whether the child was there to get it."""
+        if self._process.poll() is not None:
+            return False
+        self._process.send_signal(number)
+        return True
+
     def kill(self) -> int:
         """Kill the child at once and return its exit status."""
         self._process.kill()

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from infra.local.chaos.spec import parse_chaos
 from infra.local.home import Home
 from infra.local.interrupt import interruptible
 from infra.local.report import make_report, show_report
@@ -27,7 +28,7 @@ def local() -> None:
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913 -- a parameter is an option
     job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
     *,
     workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
@@ -36,12 +37,23 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an unfinished run.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Throw an unfinished run away.")] = False,
+    chaos: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FAULTS",
+            help="What goes wrong: kill=P,notice=P,duplicate=P,delay=SECONDS,reorder,corrupt=P,"
+            "throttle=P,aggregator-crash=P,seed=N",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Train JOB.yaml here: a local AWS, the three functions, and real worker processes."""
     if resume and fresh:
         raise InvalidJob("--resume and --fresh: choose one")
-    options = RunOptions(load_job(job_file), workers, dataset, resume=resume, fresh=fresh)
+    faults = None if chaos is None else parse_chaos(chaos)
+    options = RunOptions(
+        load_job(job_file), workers, dataset, resume=resume, fresh=fresh, chaos=faults
+    )
     home = Home(options.job.spec.name)
     output = Output(as_json=as_json)
     try:

@@ -15,6 +15,8 @@ from infra.local.topology import LOCAL_PSEUDO
 from spotgrad.aws.clients import Clients
 
 REGION = LOCAL_PSEUDO["AWS::Region"]
+CALLER = "AWS_SDK_UA_APP_ID"
+"""The variable whose value SDKs put into each request's User-Agent: who asked."""
 ACCESS_KEY = "local"
 SECRET_KEY = "local"  # noqa: S105 -- the emulator takes any
 LOOPBACK = "127.0.0.1,localhost"

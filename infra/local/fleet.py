@@ -70,6 +70,11 @@ class Fleet:
             self._start()
         return len(ended)
 
+    def signal(self, name: str, number: int) -> bool:
+        """Send a signal to one worker, from any thread; return whether it was there."""
+        child = self._children.get(name)
+        return child is not None and child.signal(number)
+
     def dismiss(self) -> None:
         """Ask every worker to leave: each gives its message back and goes; do not wait."""
         for child in self._children.values():

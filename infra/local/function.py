@@ -6,6 +6,7 @@ invocation; its state, caches and half-done work are gone, as they are on AWS.
 
 import json
 import queue
+import signal
 import threading
 import uuid
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infra.local.child import Child
+from infra.local.environment import CALLER
 from infra.local.topology import FunctionResource
 
 _COLD_START_SECONDS = 60.0  # Lambda grants 10; a busy laptop imports slowly
@@ -47,7 +49,8 @@ class Deployment:
 class ExecutionEnvironment:
     """One child process, started at the first invocation; one invocation at a time."""
 
-    def __init__(self, deployment: Deployment) -> None:
+    def __init__(self, deployment: Deployment, number: int = 0) -> None:
+        self.name = f"{deployment.function.logical_id}-{number}"
         self._deployment = deployment
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._child: Child | None = None
@@ -73,6 +76,11 @@ class ExecutionEnvironment:
             raise FunctionRaised(_one_line(answer["error"]))
         return answer["response"]
 
+    def crash(self) -> bool:
+        """Kill the process, from another thread; the next invocation starts another one."""
+        child = self._child
+        return child is not None and child.signal(signal.SIGKILL)
+
     def close(self) -> None:
         """Kill the process, also from another thread; an invocation under way fails at once."""
         with self._lock:
@@ -97,7 +105,7 @@ class ExecutionEnvironment:
         child = Child(
             "infra.local.runtime",
             self._deployment.function.handler,
-            environment=self._deployment.environment,
+            environment={**self._deployment.environment, CALLER: self.name},
             log=self._deployment.log,
         )
         self._answers = queue.SimpleQueue()
@@ -135,7 +143,7 @@ class FunctionPool:
     """A function's execution environments: started when needed, the warmest used first."""
 
     def __init__(self, deployment: Deployment, *, concurrency: int) -> None:
-        self._all = [ExecutionEnvironment(deployment) for _ in range(concurrency)]
+        self._all = [ExecutionEnvironment(deployment, number) for number in range(concurrency)]
         self._free: queue.LifoQueue[ExecutionEnvironment] = queue.LifoQueue()
         for environment in self._all:
             self._free.put(environment)
@@ -156,6 +164,10 @@ class FunctionPool:
             return environment.invoke(event)
         finally:
             self._free.put(environment)
+
+    def crash(self, name: str) -> bool:
+        """Kill the process of the environment of that name; return whether there was one."""
+        return any(one.crash() for one in self._all if one.name == name)
 
     def close(self) -> None:
         """Kill every environment; invocations under way and later ones fail."""

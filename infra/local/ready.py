@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.local.chaos.spec import ChaosSpec
 from infra.local.dataset import LocalDataset, load_beside
 from infra.local.delivery import Delivery, once
 from infra.local.home import Home
@@ -33,6 +34,7 @@ class RunOptions:
     fresh: bool = False
     deliver: Delivery = once
     worker_arguments: Sequence[str] = ()
+    chaos: ChaosSpec | None = None
 
 
 @dataclass(frozen=True)

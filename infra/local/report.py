@@ -42,7 +42,7 @@ def make_report(outcome: Outcome, home: Home) -> Report:
             **outcome.status.model_dump(by_alias=True),
             "model": model,
             "audit": list(findings) or "clean",
-            "chaos": {},
+            "chaos": outcome.chaos,
             "leftover": {
                 "messages": sum(outcome.leftover_messages.values()),
                 "processes": outcome.leftover_processes,

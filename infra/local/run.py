@@ -17,9 +17,9 @@ from infra.local.ready import Ready, RunOptions, check_run
 from infra.local.stack import Stack, StackOptions
 from spotgrad.errors import NotFound, StoreUnavailable
 from spotgrad.ports import ObjectStore
-from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ControlKey, JobFileKey
+from spotgrad.protocol.keys import JobFileKey
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.steps.change_control import change_control
 from spotgrad.steps.documents import find_head, read_plan
 from spotgrad.steps.read_status import Status, describe, read_status
 from spotgrad.steps.submit_job import Submission, submit_job
@@ -28,8 +28,9 @@ from spotgrad.system import SystemClock, new_id
 __all__ = ["LocalRun", "Outcome", "RunOptions", "Show", "local_run", "submit"]
 
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 30.0
-"""How long the queues may take to run dry after the job ended: a few leases of the local run."""
+DRAIN_SECONDS = 40.0
+"""How long the queues may take to run dry after the job ended: what a function held as it died
+comes back when its visibility timeout (30 s) is over."""
 
 Show = Callable[[Status, Sequence[str]], None]
 
@@ -42,6 +43,8 @@ class Outcome:
     leftover_messages: Mapping[str, int] = field(default_factory=dict)
     leftover_processes: int = 0
     workers_replaced: int = 0
+    chaos: Mapping[str, int] = field(default_factory=dict)
+    """What was injected, by kind."""
 
 
 class LocalRun:
@@ -61,6 +64,8 @@ class LocalRun:
             home.logs / "workers.log",
             options.worker_arguments,
         )
+        if stack.chaos is not None:
+            stack.chaos.arm_workers(self.fleet.signal)
         self._plan: JobPlan | None = None
         self.outcome = Outcome()
 
@@ -71,8 +76,10 @@ class LocalRun:
         self.stack.start()
         self.fleet.tend()
         if self._ready.dataset is None:
-            wish = Control(resume=new_id())
-            self.stack.store.put(ControlKey(self._job).render(), wish.to_json())
+            wish = {"want": "run", "resume": new_id()}
+            change_control(
+                self.stack.store, self._job, lambda control: control.model_copy(update=wish)
+            )
         else:
             self._ready.dataset.push(self.stack.store)
             submit(self.stack.store, self._ready)
@@ -91,6 +98,7 @@ class LocalRun:
 
     def drain(self) -> None:
         """Let workers drop the messages that nobody needs any more, then count what is left."""
+        self.stack.calm()
         deadline = self._clock.monotonic() + DRAIN_SECONDS
         while self.stack.busy() and self._clock.monotonic() < deadline:
             self._tend()
@@ -101,6 +109,8 @@ class LocalRun:
 
     def end(self) -> None:
         """Stop the events, save the bucket and end the workers."""
+        if self.stack.chaos is not None:
+            self.outcome.chaos = self.stack.chaos.counts
         self.fleet.dismiss()
         try:
             self.stack.stop()
@@ -162,7 +172,7 @@ def local_run(options: RunOptions, home: Home) -> Iterator[LocalRun]:
     ready = check_run(options, home)
     with home.held():
         home.prepare(resume=options.resume, fresh=options.fresh)
-        with Stack(StackOptions(home.logs, options.deliver)) as stack:
+        with Stack(StackOptions(home.logs, options.deliver, options.chaos)) as stack:
             run = LocalRun(options, ready, home, stack)
             try:
                 run.begin()

@@ -10,13 +10,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from infra.local.chaos.deliveries import Later
+from infra.local.chaos.injector import Injector
+from infra.local.chaos.spec import ChaosSpec
 from infra.local.cloud import Cloud, connect_notifications, create_cloud, queue_depth
 from infra.local.delivery import Delivery, once
 from infra.local.emulator import Emulator
-from infra.local.environment import child_environment, local_clients
+from infra.local.environment import CALLER, child_environment, local_clients
 from infra.local.function import Deployment, FunctionPool
 from infra.local.pump import Pump, Wiring
-from infra.local.topology import LOCAL_PARAMETERS, FunctionResource, Topology, read_topology
+from infra.local.topology import (
+    CHAOS_PARAMETERS,
+    LOCAL_PARAMETERS,
+    FunctionResource,
+    Topology,
+    read_topology,
+)
 from spotgrad.aws.clients import Clients
 from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sqs import SqsQueue
@@ -27,10 +36,11 @@ SUBTASKS = "SubtasksQueue"
 
 @dataclass(frozen=True)
 class StackOptions:
-    """Where logs go, and how events are delivered (tests and chaos deliver some twice)."""
+    """Where logs go, how events are delivered (tests deliver some twice), and what goes wrong."""
 
     logs: Path
     deliver: Delivery = once
+    chaos: ChaosSpec | None = None
 
 
 class Stack:
@@ -41,12 +51,21 @@ class Stack:
         self._resources = ExitStack()
         self._pumping = ExitStack()
         self._functions: dict[str, FunctionPool] = {}
-        self.topology: Topology = read_topology()
+        self.chaos: Injector | None = None
+        self.topology: Topology = read_topology(
+            parameters=LOCAL_PARAMETERS if options.chaos is None else CHAOS_PARAMETERS
+        )
         self.lease_seconds = int(LOCAL_PARAMETERS["LeaseSeconds"])
 
     def __enter__(self) -> Self:
         with ExitStack() as resources:
             self.emulator = resources.enter_context(Emulator(self._options.logs / "aws.log"))
+            self.endpoint_url = self.emulator.endpoint_url
+            if self._options.chaos is not None:
+                self.chaos = resources.enter_context(
+                    Injector(self._options.chaos, self.emulator.endpoint_url)
+                )
+                self.endpoint_url = self.chaos.url
             self.clients: Clients = local_clients(self.emulator.endpoint_url)
             self.cloud: Cloud = create_cloud(self.topology, self.clients)
             self.store = S3Store(self.clients.s3, self.cloud.bucket)
@@ -75,12 +94,17 @@ class Stack:
                 functions=self._functions,
                 sqs=self.clients.sqs,
                 now=SystemClock().now,
-                deliver=self._options.deliver,
+                deliver=self._delivery(self._functions),
             )
         )
         self._pumping = self._resources.enter_context(ExitStack())
         self._pumping.callback(self.pump.stop)
         self.pump.start()
+
+    def calm(self) -> None:
+        """Let no more go wrong."""
+        if self.chaos is not None:
+            self.chaos.calm()
 
     def stop(self) -> None:
         """Stop the events, so that the bucket is at rest; the emulator lives on until the end."""
@@ -95,8 +119,9 @@ class Stack:
             "SPOTGRAD_THREADS": "1",
             "SPOTGRAD_WORKER_NAME": name,
             "OMP_NUM_THREADS": "1",
+            CALLER: name,
         }
-        return child_environment(self.emulator.endpoint_url, extra=extra)
+        return child_environment(self.endpoint_url, extra=extra)
 
     @property
     def pids(self) -> list[int]:
@@ -115,9 +140,18 @@ class Stack:
         urls = self.cloud.queue_urls
         return {name: queue_depth(url, self.clients) for name, url in urls.items()}
 
+    def _delivery(self, functions: Mapping[str, FunctionPool]) -> Delivery:
+        if self.chaos is None:
+            return self._options.deliver
+        self.chaos.arm_functions(lambda name: any(pool.crash(name) for pool in functions.values()))
+        urls = {
+            queue.arn: self.cloud.queue_urls[name] for name, queue in self.topology.queues.items()
+        }
+        return self.chaos.deliver(Later(self.clients.sqs, urls), self._options.deliver)
+
     def _pool(self, function: FunctionResource) -> FunctionPool:
         own = self.cloud.environment(function.environment)
-        environment = child_environment(self.emulator.endpoint_url, extra=own)
+        environment = child_environment(self.endpoint_url, extra=own)
         log = self._options.logs / f"{function.logical_id}.log"
         sources = function.event_sources
         concurrency = max((source.maximum_concurrency for source in sources), default=1)

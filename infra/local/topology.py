@@ -27,6 +27,11 @@ LOCAL_PARAMETERS: Mapping[str, str] = MappingProxyType(
 )
 """A laptop's numbers for the template's parameters: nobody wants to wait a minute for a retry."""
 
+CHAOS_PARAMETERS: Mapping[str, str] = MappingProxyType(
+    {**LOCAL_PARAMETERS, "FunctionTimeoutSeconds": "20"}
+)
+"""Whoever is throttled waits half a second per request: reconcile alone makes dozens."""
+
 LOCAL_PSEUDO: Mapping[str, str] = MappingProxyType(
     {
         "AWS::StackName": "spotgrad",

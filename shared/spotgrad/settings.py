@@ -2,12 +2,13 @@
 
 Nothing else in the project reads the environment (ruff bans it); region, profile and endpoint are
 read by boto3 itself. ``template.yaml`` must set exactly these fields for each function: a test
-compares the two. The variable of field ``bucket`` is ``SPOTGRAD_BUCKET``.
+compares the two. The variable of field ``bucket`` is ``SPOTGRAD_BUCKET``; ``HostSettings`` alone
+reads variables that AWS names.
 """
 
 import os
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -24,6 +25,7 @@ class Settings(BaseModel):
     """Base of all settings: frozen, nothing extra."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    prefix: ClassVar[str] = PREFIX
 
 
 class PlanSettings(Settings):
@@ -57,15 +59,40 @@ class WorkerSettings(Settings):
     lease_seconds: int = Field(default=120, ge=2, le=43_200)
     threads: int = Field(default=1, ge=1)
     cache_directory: str | None = None
+    cache_bytes: int | None = Field(default=None, ge=0)
+    """What the cache may hold; nothing: 2 GiB in a folder, 512 MiB in memory."""
     worker_name: str | None = None
+    gpus: int = Field(default=0, ge=0)
+    """GPUs that this worker must have; without them it leaves before it receives anything."""
+    free_disk_bytes: int = Field(default=256 << 20, ge=0)
+    """Free disk that this worker must have, likewise."""
+    notice_seconds: float = Field(default=90.0, ge=0)
+    """From SIGTERM to SIGKILL, less a margin; ECS's stopTimeout is at most 120 s."""
+    notice_poll_seconds: float = Field(default=5.0, gt=0)
+    metadata_endpoint: str | None = None
+    """Where to ask for Spot notices instead of the instance's own address: local runs and tests."""
+
+
+class HostSettings(Settings):
+    """What AWS tells every container about the machine under it; the names are AWS's own.
+
+    https://docs.aws.amazon.com/sdkref/latest/guide/feature-imds-credentials.html
+    https://docs.aws.amazon.com/AmazonECS/latest/developerguide/task-metadata-endpoint-v4.html
+    """
+
+    prefix: ClassVar[str] = ""
+
+    aws_ec2_metadata_disabled: bool = False
+    aws_ec2_metadata_service_endpoint: str = "http://169.254.169.254"
+    ecs_container_metadata_uri_v4: str | None = None
 
 
 SomeSettings = TypeVar("SomeSettings", bound=Settings)
 
 
-def variable(field: str) -> str:
+def variable(field: str, prefix: str = PREFIX) -> str:
     """Return the name of the environment variable that holds ``field``."""
-    return PREFIX + field.upper()
+    return prefix + field.upper()
 
 
 def read(model: type[SomeSettings], environment: Mapping[str, str] | None = None) -> SomeSettings:
@@ -75,12 +102,11 @@ def read(model: type[SomeSettings], environment: Mapping[str, str] | None = None
         MissingSetting: one line that names the first variable that is absent or wrong.
     """
     source = os.environ if environment is None else environment
-    found = {
-        name: source[variable(name)] for name in model.model_fields if variable(name) in source
-    }
+    names = {name: variable(name, model.prefix) for name in model.model_fields}
+    found = {name: source[names[name]] for name in names if names[name] in source}
     try:
         return model.model_validate(found)
     except ValidationError as error:
         first = error.errors()[0]
-        name = variable(str(first["loc"][0]))
+        name = names[str(first["loc"][0])]
         raise MissingSetting(f"{name}: {first['msg']} (set it in the environment)") from error

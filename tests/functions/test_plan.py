@@ -2,10 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from spotgrad.protocol.keys import ActiveKey, HeadKey, JobFileKey, ManifestKey, RefusedKey, SpecKey
+from spotgrad.protocol.control import Control
+from spotgrad.protocol.keys import (
+    ActiveKey,
+    ControlKey,
+    HeadKey,
+    JobFileKey,
+    ManifestKey,
+    RefusedKey,
+    SpecKey,
+)
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.tensors import digest
@@ -51,7 +61,7 @@ def test_what_is_no_job_file_is_acknowledged_with_a_warning(
 ) -> None:
     body = (EVENTS / "s3_put_url_encoded.json").read_text()
     assert cloud.call("plan", sqs_event(body)) == failed()
-    (line,) = [record for record in caplog.records if record.getMessage() == "no job file"]
+    (line,) = [record for record in caplog.records if record.getMessage() == "passed over"]
     assert line.levelname == "WARNING"
     assert vars(line)["key"] == "jobs/my job+é.yaml"
     assert list(cloud.store.list("state/")) == []
@@ -86,6 +96,47 @@ def test_an_upload_whose_event_comes_twice_is_planned_once(cloud: Cloud) -> None
     assert cloud.call("plan", event) == failed()
     assert cloud.store.get(HeadKey(JOB).render()) == head
     assert cloud.subtasks() == [(JOB, 0, "initialize")]
+
+
+def wish(cloud: Cloud, **content: Any) -> dict[str, Any]:
+    """The user uploads a control file; return the event of it."""
+    key = ControlKey(JOB).render()
+    cloud.store.put(key, Control(**content).to_json())
+    return cloud.created(key)
+
+
+def test_a_control_file_pauses_resumes_and_cancels_at_once(cloud: Cloud) -> None:
+    cloud.start(JOB)
+    assert cloud.call("plan", wish(cloud, want="pause")) == failed()
+    assert (cloud.head().state, cloud.head().outbox) == ("PAUSED", ())
+    cloud.bodies()
+    again = wish(cloud, resume="ab" * 8)
+    assert cloud.call("plan", again) == failed()
+    assert cloud.subtasks() == [(JOB, 1, f"train-{shard:06d}") for shard in range(4)]
+    head = cloud.head()
+    assert (head.state, head.resume_token) == ("RUNNING", "ab" * 8)
+    assert cloud.call("plan", again) == failed()  # the event comes twice
+    assert cloud.head() == head
+    assert cloud.call("plan", wish(cloud, want="cancel")) == failed()
+    assert (cloud.head().state, cloud.head().final) == ("CANCELLED", head.model)
+    assert cloud.subtasks() == []
+
+
+def test_a_control_file_that_nobody_can_read_or_follow_is_acknowledged(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    cloud.start(JOB)
+    head = cloud.head()
+    damaged = ControlKey(JOB).render()
+    cloud.store.put(damaged, b'{"want": "stop"}')
+    unplanned = ControlKey("unplanned").render()
+    cloud.store.put(unplanned, Control(want="cancel").to_json())
+    event = cloud.created(damaged, unplanned, "jobs/No Job/control.json")
+    assert cloud.call("plan", event) == failed()
+    assert cloud.head() == head
+    passed = [record for record in caplog.records if record.getMessage() == "passed over"]
+    assert [vars(record)["key"] for record in passed] == [damaged, "jobs/No Job/control.json"]
+    assert "want" in vars(passed[0])["reason"]
 
 
 def test_while_another_upload_is_planned_the_message_goes_back(cloud: Cloud) -> None:

@@ -6,6 +6,7 @@ from pydantic import ValidationError
 from spotgrad.errors import Reject
 from spotgrad.settings import (
     AggregateSettings,
+    HostSettings,
     MissingSetting,
     PlanSettings,
     ReconcileSettings,
@@ -101,3 +102,19 @@ def test_settings_are_frozen_and_closed() -> None:
 def test_a_missing_setting_is_nothing_to_retry() -> None:
     assert issubclass(MissingSetting, Reject)
     assert variable("lease_seconds") == "SPOTGRAD_LEASE_SECONDS"
+
+
+def test_what_aws_says_about_the_machine_is_read_by_its_own_names() -> None:
+    assert read(HostSettings, {}) == HostSettings(
+        aws_ec2_metadata_disabled=False,
+        aws_ec2_metadata_service_endpoint="http://169.254.169.254",
+        ecs_container_metadata_uri_v4=None,
+    )
+    found = read(
+        HostSettings,
+        {"AWS_EC2_METADATA_DISABLED": "true", "ECS_CONTAINER_METADATA_URI_V4": "http://ecs/v4/1"},
+    )
+    assert found.aws_ec2_metadata_disabled
+    assert found.ecs_container_metadata_uri_v4 == "http://ecs/v4/1"
+    with pytest.raises(MissingSetting, match=r"^AWS_EC2_METADATA_DISABLED: "):
+        read(HostSettings, {"AWS_EC2_METADATA_DISABLED": "perhaps"})

@@ -52,3 +52,14 @@ def test_an_end_that_cannot_be_written_is_no_error_but_a_beat_is() -> None:
         attempt.beat()
     attempt.end("failed")
     assert store.snapshot() == {}
+
+
+def test_an_attempt_that_goes_on_from_another_version_says_so() -> None:
+    store = FakeStore()
+    attempt = record(store, store.clock)
+    older = Base(version=2, commit=COMMIT, results_merged=5)
+    attempt.rebase(older)
+    attempt.beat()
+    attempt.end("uploaded")
+    found = Attempt.from_json(store.get(KEY).body)
+    assert (found.base, found.outcome) == (older, "uploaded")

@@ -1,3 +1,4 @@
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -5,6 +6,7 @@ from typing import Any
 import pytest
 
 from worker_image.cache import Cache, FolderCache, MemoryCache
+from worker_image.exit_codes import BadDisk
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -53,12 +55,23 @@ def test_a_folder_outlives_its_cache(tmp_path: Path) -> None:
     assert FolderCache(tmp_path).get("aa") == b"1"
 
 
-def test_a_full_disk_only_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_a_bad_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
     def full(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, "No space left on device")
 
     cache = FolderCache(tmp_path)
     monkeypatch.setattr(Path, "replace", full)
-    cache.put("aa", b"1")
+    with pytest.raises(BadDisk, match="No space left on device: use another machine"):
+        cache.put("aa", b"1")
     assert cache.get("aa") is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_written_costs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    cache = FolderCache(tmp_path / "file" / "folder")
+    cache.put("aa", b"1")
+    assert cache.get("aa") is None

@@ -33,7 +33,23 @@ def test_a_signal_asks_to_stop_and_a_second_one_changes_nothing(
 def test_waiting_ends_when_it_is_over_or_asked_to(stop: Stop) -> None:
     assert not stop.wait(0.001)
     assert not stop.wait(-1)
+    stop.suggest()
+    assert not stop.wait(0.001)
     stop.request()
     stop.request()
     assert stop.wait(3_600)
     assert stop.wait(3_600)
+
+
+def test_what_each_signal_leaves_is_noted(stop: Stop) -> None:
+    stop.install()
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert stop.wait(10)
+    os.kill(os.getpid(), signal.SIGINT)
+    assert stop.notices == [None, 0.0]
+    assert stop.leaving
+
+
+def test_a_suggestion_is_no_request(stop: Stop) -> None:
+    stop.suggest()
+    assert (stop.leaving, stop.requested, stop.notices) == (True, False, [])

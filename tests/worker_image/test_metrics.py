@@ -12,8 +12,8 @@ from worker_image.metrics import Meter, values_of
 
 def test_a_metric_is_weighted_by_the_samples_of_its_batches() -> None:
     meter = Meter()
-    meter.close_batch({"loss": 1.0}, 3)
-    meter.close_batch({"loss": 2.0, "accuracy": 0.5}, 1)
+    meter.add(meter.take({"loss": 1.0}), 3)
+    meter.add(meter.take({"loss": 2.0, "accuracy": 0.5}), 1)
     assert meter.sums() == {
         "accuracy": Sum(total=0.5, count=1),
         "loss": Sum(total=5.0, count=4),
@@ -24,8 +24,8 @@ def test_logged_values_count_for_the_batch_at_hand() -> None:
     meter = Meter()
     meter.log("a", torch.tensor(1.0), True, on_epoch=True)  # noqa: FBT003 - as Lightning's prog_bar
     meter.log_dict({"b": 2, "c": np.float32(3)}, sync_dist=True)
-    meter.close_batch({"c": 4.0}, 2)
-    meter.close_batch({}, 5)
+    meter.add(meter.take({"c": 4.0}), 2)
+    meter.add(meter.take({}), 5)
     assert {name: each.total for name, each in meter.sums().items()} == {"a": 2, "b": 4, "c": 8}
     assert {each.count for each in meter.sums().values()} == {2}
 
@@ -34,7 +34,7 @@ def test_what_is_not_finite_is_left_out_so_that_the_header_stays_json(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     meter = Meter()
-    meter.close_batch({"loss": float("nan"), "norm": float("inf"), "accuracy": 1.0}, 2)
+    meter.add(meter.take({"loss": float("nan"), "norm": float("inf"), "accuracy": 1.0}), 2)
     assert list(meter.sums()) == ["accuracy"]
     assert "metric 'loss' is nan" in caplog.text
     assert json.loads(meter.sums()["accuracy"].model_dump_json()) == {"total": 2.0, "count": 2.0}

@@ -53,7 +53,7 @@ def test_a_plain_module_may_log_too() -> None:
     capture_logs(task, meter)
     task.log("a", 2.0)  # type: ignore[operator]  # given to it just now
     task.log_dict({"b": 3.0})  # type: ignore[operator]  # given to it just now
-    meter.close_batch({}, 1)
+    meter.add(meter.take({}), 1)
     assert {name: each.total for name, each in meter.sums().items()} == {"a": 2, "b": 3}
 
 

@@ -25,10 +25,11 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.ids import FakeIds
 from tests.fakes.queue import FakeQueue
 from tests.fakes.store import FakeStore
+from worker_image.assignment import Options, Ports
 from worker_image.cache import Cache, MemoryCache
 from worker_image.inputs import Inputs
 from worker_image.interruption import Stop
-from worker_image.loop import Options, Ports, Worker
+from worker_image.loop import Worker
 from worker_image.state import Arrays
 from worker_image.task_code import TaskCode
 from worker_image.workshop import Workshop
@@ -50,6 +51,7 @@ class Tiny(nn.Module):
     def training_step(self, batch, batch_idx):
         hooks.on_batch(batch_idx)
         x, y = batch
+        hooks.on_samples(x[:, 0].tolist())
         return nn.functional.cross_entropy(self.layer(x), y)
 
     def validation_step(self, batch, batch_idx):
@@ -180,6 +182,9 @@ class World:
         self.queue.send([message.to_json().decode()])
         return message
 
+    def ports(self) -> Ports:
+        return Ports(self.store, self.queue, self.clock, self.ids)
+
     def worker(self, *, cache: Cache | None = None, **changes: Any) -> Worker:
         inputs = Inputs(self.store, cache or MemoryCache())
         options = Options(
@@ -190,11 +195,15 @@ class World:
                 **changes,
             }
         )
-        ports = Ports(self.store, self.queue, self.clock, self.ids)
-        return Worker(ports, inputs, Workshop(inputs, self.code), self.stop, options)
+        return Worker(self.ports(), inputs, Workshop(inputs, self.code), self.stop, options)
 
     def work(self, **changes: Any) -> None:
         self.worker(**changes).run()
+
+    def renew_stop(self) -> None:
+        """Let the next worker begin without a request to stop."""
+        self.stop.close()
+        self.stop = FakeStop()
 
     def results(self) -> list[tuple[ResultMetadata, TensorFile]]:
         found = []

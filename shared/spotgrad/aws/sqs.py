@@ -33,7 +33,7 @@ REFUSED_CHARACTER = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0
 MOST_WAIT_SECONDS = 20
 # API_ChangeMessageVisibility.html: 0 to 43,200 s, and never beyond 12 h after the receive.
 MOST_LEASE_SECONDS = 43_200
-# Entries that SQS could not take are offered again; the adaptive client paces these calls.
+# Entries that SQS could not take are offered again, as a throttled request is by the client.
 SEND_ROUNDS = 3
 # API_GetQueueAttributes.html: waiting, leased and delayed; each is approximate.
 DEPTH_ATTRIBUTES: "tuple[QueueAttributeNameType, ...]" = (

@@ -22,7 +22,7 @@ from spotgrad.cli.options import (
 from spotgrad.cli.output import Output
 from spotgrad.cli.plugins import CommandGroup
 from spotgrad.cli.where import open_store
-from spotgrad.system import SystemClock
+from spotgrad.system import SystemClock, new_id
 
 __all__ = ["app"]
 
@@ -34,6 +34,8 @@ app = typer.Typer(
 )
 dataset = typer.Typer(help="Data sets in the bucket.")
 app.add_typer(dataset, name="dataset")
+dlq = typer.Typer(help="Dead subtasks: those that failed too often.")
+app.add_typer(dlq, name="dlq")
 
 Source = Annotated[
     Path, typer.Argument(metavar="SOURCE", help="An .npz file, or a .py file with arrays().")
@@ -48,6 +50,12 @@ Validation = Annotated[
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Of the shuffle and the validation split.")]
 Shuffle = Annotated[bool, typer.Option(help="Spread the samples over the shards at random.")]
+Subtasks = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[SUBTASK]...", help="Such as train-000003, or 2/train-000003."),
+]
+All = Annotated[bool, typer.Option("--all", help="Every dead subtask.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="With each one's traceback.")]
 Target = Annotated[Path, typer.Option("--output", help="A file, or a folder to put it in.")]
 AnyTarget = Annotated[Path | None, typer.Option("--output", help="Where to write the model.")]
 AnyVersion = Annotated[
@@ -115,6 +123,57 @@ def watch(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
 
     store, output = open_store(bucket), Output(as_json=as_json)
     _exit(good=watch(store, SystemClock(), job, output, Event().wait))
+
+
+@app.command()
+def pause(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """Let a job rest: results under way are merged, nothing more goes out."""
+    from spotgrad.cli.control import pause
+
+    _exit(good=pause(open_store(bucket), SystemClock(), job, Output(as_json=as_json)))
+
+
+@app.command()
+def resume(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """Let a job go on; everything that is open is sent again."""
+    from spotgrad.cli.control import resume
+
+    _exit(good=resume(open_store(bucket), SystemClock(), new_id, job, Output(as_json=as_json)))
+
+
+@app.command()
+def cancel(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
+    """End a job for good; its versions stay."""
+    from spotgrad.cli.control import cancel
+
+    _exit(good=cancel(open_store(bucket), SystemClock(), job, Output(as_json=as_json)))
+
+
+@dlq.command("list")
+def dlq_list(
+    job: JobName, *, verbose: Verbose = False, bucket: Bucket, as_json: AsJson = False
+) -> None:
+    """List the dead subtasks of a job, and why they died."""
+    from spotgrad.cli.dlq import list_dead
+
+    list_dead(open_store(bucket), job, Output(as_json=as_json), verbose=verbose)
+
+
+@dlq.command("redrive")
+def dlq_redrive(
+    job: JobName,
+    subtasks: Subtasks = None,
+    *,
+    every: All = False,
+    bucket: Bucket,
+    as_json: AsJson = False,
+) -> None:
+    """Try dead subtasks again, also after their epoch closed or their job ended."""
+    from spotgrad.cli.dlq import redrive
+
+    if bool(subtasks) == every:
+        raise typer.BadParameter("name subtasks (spotgrad dlq list shows them), or give --all")
+    redrive(open_store(bucket), new_id, job, subtasks or (), Output(as_json=as_json))
 
 
 @app.command()

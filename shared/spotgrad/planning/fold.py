@@ -9,7 +9,14 @@ from datetime import datetime
 from typing import Literal
 
 from spotgrad.errors import NotOpen
-from spotgrad.planning.standing import number_of, open_progress, same, with_progress, without
+from spotgrad.planning.standing import (
+    fault_of,
+    number_of,
+    open_progress,
+    plain,
+    with_progress,
+    without,
+)
 from spotgrad.protocol.head import (
     DeadSubtask,
     EpochProgress,
@@ -63,17 +70,20 @@ def count_evaluated(head: Head, item: WorkItem, sums: dict[str, Sum]) -> Head:
 
 def already_counted(head: Head, item: WorkItem, attempt: str) -> bool:
     """Return whether this attempt was counted as a mishap before (its event came twice)."""
-    fault = _fault_of(head, item)
-    return attempt in fault.refused or attempt in fault.failed
+    return attempt in _attempts(fault_of(head, item))
 
 
 def count_mishap(head: Head, plan: JobPlan, item: WorkItem, mishap: Mishap) -> Head:
     """Return the head with the subtask issued again, or dead when its retries are used up."""
-    fault = _fault_of(head, item)
+    fault = fault_of(head, item)
     attempts = (*getattr(fault, mishap.cause), mishap.attempt)
     fault = fault.model_copy(update={str(mishap.cause): attempts})
+    head = head.model_copy(update={"faults": (*without(head.faults, item), fault)})
     counts = {str(mishap.cause): getattr(head.counts, mishap.cause) + 1}
-    head = head.model_copy(update={"counts": head.counts.model_copy(update=counts)})
+    said = f"{item.subtask} of epoch {item.epoch} {mishap.cause}: {mishap.reason}"
+    head = head.model_copy(
+        update={"counts": head.counts.model_copy(update=counts), "last_mishap": said}
+    )
     progress = open_progress(head, item)
     if mishap.cause == "refused" and isinstance(progress, EpochProgress):
         head = with_progress(head, item, refused=progress.refused.with_(number_of(item)))
@@ -82,19 +92,17 @@ def count_mishap(head: Head, plan: JobPlan, item: WorkItem, mishap: Mishap) -> H
     if len(attempts) > allowed:
         reason = f"{mishap.cause} {len(attempts)} times, last: {mishap.reason}"
         return bury(head, item, reason, mishap.evidence)
-    faults = (*without(head.faults, item), fault)
-    return reissue(head.model_copy(update={"faults": faults}), item, mishap.at)
+    return reissue(head, item, mishap.at)
 
 
 def reissue(head: Head, item: WorkItem, now: datetime) -> Head:
     """Return the head with the subtask in its outbox (once), and a note of when."""
     counts = head.counts.model_copy(update={"reissued": head.counts.reissued + 1})
-    plain = WorkItem(epoch=item.epoch, subtask=item.subtask)
     note = Reissue(epoch=item.epoch, subtask=item.subtask, at=now)
     return head.model_copy(
         update={
             "counts": counts,
-            "outbox": (*without(head.outbox, item), plain),
+            "outbox": (*without(head.outbox, item), plain(item)),
             "reissued": (*without(head.reissued, item), note),
         }
     )
@@ -102,15 +110,34 @@ def reissue(head: Head, item: WorkItem, now: datetime) -> Head:
 
 def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:
     """Return the head with the subtask dead: it is not tried again and its epoch goes on."""
-    dead = open_progress(head, item).dead.with_(number_of(item))
-    grave = DeadSubtask(epoch=item.epoch, subtask=item.subtask, reason=reason, evidence=evidence)
-    head = with_progress(head, item, dead=dead)
+    progress = open_progress(head, item)
+    grave = DeadSubtask(
+        epoch=item.epoch,
+        subtask=item.subtask,
+        reason=reason,
+        evidence=evidence,
+        attempts=_attempts(fault_of(head, item)),
+        model=progress.model if isinstance(progress, EvaluationProgress) else None,
+    )
+    head = with_progress(head, item, dead=progress.dead.with_(number_of(item)))
     return _forget(head.model_copy(update={"dead": (*head.dead, grave)}), item)
 
 
-def _fault_of(head: Head, item: WorkItem) -> Fault:
-    found = (fault for fault in head.faults if same(fault, item))
-    return next(found, Fault(epoch=item.epoch, subtask=item.subtask))
+def exhume(head: Head, grave: DeadSubtask, now: datetime) -> Head:
+    """Return the head with the subtask no longer dead, and all that it did forgiven."""
+    fault = Fault(
+        epoch=grave.epoch, subtask=grave.subtask, forgiven=grave.attempts, redriven_at=now
+    )
+    return head.model_copy(
+        update={
+            "dead": without(head.dead, grave),
+            "faults": (*without(head.faults, grave), fault),
+        }
+    )
+
+
+def _attempts(fault: Fault) -> tuple[str, ...]:
+    return (*fault.forgiven, *fault.refused, *fault.failed)
 
 
 def _forget(head: Head, item: WorkItem) -> Head:
@@ -119,6 +146,7 @@ def _forget(head: Head, item: WorkItem) -> Head:
         update={
             "faults": without(head.faults, item),
             "reissued": without(head.reissued, item),
+            "speculative": without(head.speculative, item),
             "outbox": without(head.outbox, item),
         }
     )

@@ -1,4 +1,4 @@
-"""Which subtasks go out now: at most ``max_in_flight``, evaluations first, then the oldest epoch.
+"""Which subtasks go out now: at most ``max_in_flight``; evaluations, redriven ones, the epochs.
 
 ``barrier`` issues the oldest open epoch alone (the paper); ``rolling`` also issues shard s of a
 later open epoch as soon as shard s of the epoch before it is done, so no worker idles at the tail.
@@ -9,15 +9,22 @@ from datetime import datetime
 from itertools import islice
 
 from spotgrad.planning.order import shard_order
-from spotgrad.planning.standing import number_of, open_progress, with_progress, work_item
+from spotgrad.planning.standing import (
+    fault_of,
+    number_of,
+    open_progress,
+    with_progress,
+    without,
+    work_item,
+)
 from spotgrad.protocol.bitmap import Bitmap
-from spotgrad.protocol.head import EpochProgress, Head, Progress, WorkItem
+from spotgrad.protocol.head import EpochProgress, Head, Progress, Reissue, WorkItem
 from spotgrad.protocol.plan import JobPlan
 
 
 def outstanding(head: Head) -> int:
     """Return how many subtasks are out."""
-    groups: tuple[Progress, ...] = (*head.evaluations, *head.epochs)
+    groups: tuple[Progress, ...] = (*head.evaluations, *head.late, *head.epochs)
     return sum(group.issued.count - group.done.count for group in groups)
 
 
@@ -35,6 +42,10 @@ def _issued(head: Head, item: WorkItem, now: datetime) -> Head:
     progress = open_progress(head, item)
     issued = progress.issued.with_(number_of(item))
     head = with_progress(head, item, issued=issued, issued_at=now)
+    if fault_of(head, item).redriven_at is not None:
+        # Attempts at it from before it died say nothing about the message that goes out now.
+        note = Reissue(epoch=item.epoch, subtask=item.subtask, at=now)
+        head = head.model_copy(update={"reissued": (*without(head.reissued, item), note)})
     return head.model_copy(update={"outbox": (*head.outbox, item)})
 
 
@@ -43,6 +54,8 @@ def _candidates(head: Head, plan: JobPlan) -> Iterator[WorkItem]:
         for number in range(evaluation.subtasks):
             if not evaluation.issued.has(number):
                 yield work_item("evaluate", evaluation.epoch, number)
+    for progress in head.late:
+        yield from _of_epoch(progress, plan.spec.seed, None)
     ready: Bitmap | None = None
     for progress in head.epochs:
         yield from _of_epoch(progress, plan.spec.seed, ready)

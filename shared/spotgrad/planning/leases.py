@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from statistics import median
 
 from spotgrad.planning.fold import bury, reissue
-from spotgrad.planning.standing import open_items, open_progress, same
+from spotgrad.planning.standing import fault_of, open_items, open_progress, same
 from spotgrad.protocol.attempt import AttemptOutcome
 from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.plan import JobPlan
@@ -24,10 +24,19 @@ GAVE_BACK: frozenset[AttemptOutcome] = frozenset({"returned", "lease-lost"})
 
 @dataclass(frozen=True)
 class Sighting:
-    """One attempt record: when the store last saw it, and how it ended, if it did."""
+    """One attempt record: when the store last saw it, how it ended, if it did, how long it took.
+
+    ``lasted`` is a difference of its worker's clock, ``seen_at`` the store's: so is ``began_at``.
+    """
 
     seen_at: datetime
     outcome: AttemptOutcome | None
+    lasted: timedelta = timedelta(0)
+
+    @property
+    def began_at(self) -> datetime:
+        """Return when the attempt began, by the store's clock."""
+        return self.seen_at - self.lasted
 
 
 @dataclass(frozen=True)
@@ -46,27 +55,37 @@ class Sky:
         return timedelta(seconds=2 * self.lease_seconds)
 
     @property
+    def typical_seconds(self) -> float:
+        """Return how long a training subtask takes; 0 while none has ended."""
+        return median(self.durations_seconds) if self.durations_seconds else 0.0
+
+    @property
     def longest_wait(self) -> timedelta:
         """Return how long an unbegun subtask may wait in a queue that is not empty."""
-        typical = median(self.durations_seconds) if self.durations_seconds else 0.0
-        return max(LONGEST_WAIT, timedelta(seconds=10 * typical))
+        return max(LONGEST_WAIT, timedelta(seconds=10 * self.typical_seconds))
 
     def of(self, item: WorkItem) -> Sequence[Sighting]:
         """Return the attempts at this subtask."""
         return self.sightings.get((item.epoch, item.subtask), ())
 
-    def vanished(self, item: WorkItem) -> int:
-        """Return how many attempts at this subtask fell silent without an end."""
-        return sum(
-            one.outcome is None and self.now - one.seen_at > self.two_leases
-            for one in self.of(item)
-        )
+    def is_alive(self, one: Sighting) -> bool:
+        """Return whether the attempt has not ended and beat within two leases."""
+        return one.outcome is None and self.now - one.seen_at <= self.two_leases
+
+    def alive(self, item: WorkItem) -> list[Sighting]:
+        """Return the attempts at this subtask that somebody is making now."""
+        return [one for one in self.of(item) if self.is_alive(one)]
+
+    def vanished(self, item: WorkItem, since: datetime | None = None) -> int:
+        """Return how many attempts at this subtask, of those after ``since``, fell silent."""
+        silent = (one for one in self.of(item) if one.outcome is None and not self.is_alive(one))
+        return sum(since is None or one.seen_at > since for one in silent)
 
 
 def recover(head: Head, plan: JobPlan, sky: Sky) -> Head:
     """Return the head with every lost subtask sent again, or dead after too many interruptions."""
     for item in list(open_items(head)):
-        interruptions = sky.vanished(item)
+        interruptions = sky.vanished(item, since=fault_of(head, item).redriven_at)
         if interruptions > plan.spec.retries.interruptions:
             head = bury(head, item, f"interrupted {interruptions} times", None)
         elif is_lost(head, item, sky):

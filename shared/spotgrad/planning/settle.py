@@ -6,11 +6,13 @@
 from datetime import datetime
 from math import isfinite
 
+from spotgrad.planning.fold import exhume
 from spotgrad.planning.issue import issue_next
 from spotgrad.protocol.head import EpochProgress, Evaluation, EvaluationProgress, Head
 from spotgrad.protocol.job import Stop
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.result import Sum
+from spotgrad.protocol.subtask import ModelRef
 
 INITIALIZATION = 0  # epoch 0 has the one subtask `initialize`
 
@@ -23,8 +25,8 @@ def settle(head: Head, plan: JobPlan, now: datetime) -> Head:
     if not head.ended:
         head = _finish_evaluations(_close_epochs(head, plan, now), plan)
     if not head.ended:
-        head = _end_if_done(_open_epochs(head, plan, now))
-    if head.ended:
+        head = _end_if_done(_close_late(_open_epochs(head, plan, now), plan, now))
+    if head.ended or head.state == "PAUSED":
         return head.model_copy(update={"outbox": ()})
     return issue_next(head, plan, now)
 
@@ -32,6 +34,20 @@ def settle(head: Head, plan: JobPlan, now: datetime) -> Head:
 def open_initialization(now: datetime) -> EpochProgress:
     """Return epoch 0, which every job starts with."""
     return EpochProgress(epoch=INITIALIZATION, subtasks=1, issued_at=now)
+
+
+def evaluating(head: Head, plan: JobPlan, epoch: int, model: ModelRef, now: datetime) -> Head:
+    """Return the head with the evaluation of ``model``, for this epoch, begun.
+
+    What died in an earlier evaluation of this epoch is done anew.
+    """
+    for grave in head.dead:
+        if grave.model is not None and grave.epoch == epoch:
+            head = exhume(head, grave, now)
+    progress = EvaluationProgress(
+        epoch=epoch, model=model, subtasks=plan.evaluation_shards, begun_at=now, issued_at=now
+    )
+    return head.model_copy(update={"evaluations": (*head.evaluations, progress)})
 
 
 def _fail_if_hopeless(head: Head, plan: JobPlan) -> Head:
@@ -52,16 +68,27 @@ def _close_epochs(head: Head, plan: JobPlan, now: datetime) -> Head:
         closed = head.epochs[0]
         head = head.model_copy(update={"epochs": head.epochs[1:]})
         if _is_evaluated(closed.epoch, plan) and head.model is not None:
-            progress = EvaluationProgress(
-                epoch=closed.epoch,
-                model=head.model,
-                subtasks=plan.evaluation_shards,
-                issued_at=now,
-            )
-            head = head.model_copy(update={"evaluations": (*head.evaluations, progress)})
+            head = evaluating(head, plan, closed.epoch, head.model, now)
         if not head.epochs:
             head = _opened(head, plan, closed.epoch + 1, now)
     return head
+
+
+def _close_late(head: Head, plan: JobPlan, now: datetime) -> Head:
+    """Close what was redriven after its epoch: a later epoch's evaluation will see it.
+
+    Where none would follow, the final version is evaluated once more.
+    """
+    late = tuple(one for one in head.late if not one.complete)
+    if head.epochs:
+        return head.model_copy(update={"late": late})
+    if late or not head.late or head.evaluations:
+        return head
+    head = head.model_copy(update={"late": ()})
+    seen = any(one.model == head.model for one in head.evaluated)
+    if plan.spec.evaluate is None or head.model is None or seen:
+        return head
+    return evaluating(head, plan, plan.spec.epochs, head.model, now)
 
 
 def _is_evaluated(epoch: int, plan: JobPlan) -> bool:
@@ -96,7 +123,9 @@ def _finish_evaluations(head: Head, plan: JobPlan) -> Head:
             metrics = mean_metrics(progress.sums)
             done = Evaluation(epoch=progress.epoch, model=progress.model, metrics=metrics)
             left = tuple(one for one in head.evaluations if one is not progress)
-            evaluated = (*head.evaluated, done) if metrics else head.evaluated
+            again = (done.epoch, done.model)
+            others = (one for one in head.evaluated if (one.epoch, one.model) != again)
+            evaluated = (*others, done) if metrics else head.evaluated
             # By epoch, so that an evaluation which was late is not taken for the latest.
             evaluated = tuple(sorted(evaluated, key=lambda one: one.epoch))
             head = head.model_copy(update={"evaluations": left, "evaluated": evaluated})
@@ -140,7 +169,7 @@ def met(stop: Stop, metrics: dict[str, float]) -> bool:
 
 
 def _end_if_done(head: Head) -> Head:
-    if head.epochs or head.evaluations:
+    if head.epochs or head.late or head.evaluations:
         return head
     return _finished(head.model_copy(update={"final": head.model}), None)
 

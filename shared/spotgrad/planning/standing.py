@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from spotgrad.errors import NotOpen
-from spotgrad.protocol.head import Head, Progress, WorkItem
+from spotgrad.protocol.head import Fault, Head, Progress, WorkItem
 from spotgrad.protocol.keys import SubtaskName
 
 SomeItem = TypeVar("SomeItem", bound=WorkItem)
@@ -24,15 +24,27 @@ def same(one: WorkItem, other: WorkItem) -> bool:
     return (one.epoch, one.subtask) == (other.epoch, other.subtask)
 
 
+def plain(item: WorkItem) -> WorkItem:
+    """Return which subtask ``item`` is about, and nothing else of it."""
+    return WorkItem(epoch=item.epoch, subtask=item.subtask)
+
+
 def without(rows: Iterable[SomeItem], item: WorkItem) -> tuple[SomeItem, ...]:
     """Return the rows that are about other subtasks than ``item``."""
     return tuple(row for row in rows if not same(row, item))
 
 
+def fault_of(head: Head, item: WorkItem) -> Fault:
+    """Return what counts against an open subtask; nothing, for most."""
+    found = (fault for fault in head.faults if same(fault, item))
+    return next(found, Fault(epoch=item.epoch, subtask=item.subtask))
+
+
 def progress_of(head: Head, item: WorkItem) -> Progress | None:
     """Return the open epoch or evaluation that the subtask belongs to, if there is one."""
     kind = SubtaskName.parse(item.subtask).kind
-    group: tuple[Progress, ...] = head.evaluations if kind == "evaluate" else head.epochs
+    epochs = (*head.epochs, *head.late)
+    group: tuple[Progress, ...] = head.evaluations if kind == "evaluate" else epochs
     for progress in group:
         fits = kind == "evaluate" or (kind == "initialize") == (progress.epoch == 0)
         if progress.epoch == item.epoch and fits:
@@ -54,12 +66,13 @@ def open_progress(head: Head, item: WorkItem) -> Progress:
 
 def with_progress(head: Head, item: WorkItem, **changes: Any) -> Head:
     """Return the head with the open epoch or evaluation of ``item`` changed."""
-    group = "evaluations" if item.subtask.startswith("evaluate") else "epochs"
     own = open_progress(head, item)
-    renewed = (
-        one.model_copy(update=changes) if one is own else one for one in getattr(head, group)
-    )
-    return head.model_copy(update={group: tuple(renewed)})
+    after = own.model_copy(update=changes)
+    groups = {
+        group: tuple(after if one is own else one for one in getattr(head, group))
+        for group in ("epochs", "late", "evaluations")
+    }
+    return head.model_copy(update=groups)
 
 
 def why_not_open(head: Head, run: str, item: WorkItem) -> str | None:
@@ -90,7 +103,7 @@ def open_items(head: Head) -> Iterator[WorkItem]:
     for evaluation in head.evaluations:
         for number in evaluation.issued.minus(evaluation.done).members():
             yield work_item("evaluate", evaluation.epoch, number)
-    for progress in head.epochs:
+    for progress in (*head.epochs, *head.late):
         for number in progress.issued.minus(progress.done).members():
             yield work_item("train" if progress.epoch else "initialize", progress.epoch, number)
 

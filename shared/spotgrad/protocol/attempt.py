@@ -11,7 +11,9 @@ from spotgrad.protocol.job import JobName
 from spotgrad.protocol.result import Base
 from spotgrad.protocol.wire import Document, Identifier, SubtaskText
 
-AttemptOutcome = Literal["uploaded", "failed", "returned", "lease-lost"]
+AttemptOutcome = Literal["uploaded", "failed", "returned", "lease-lost", "dropped"]
+"""``returned``: the message was given back, perhaps with a partial; ``dropped``: the subtask was
+found not open any more (its job was cancelled or paused, or another attempt came first)."""
 
 
 class Attempt(Document):

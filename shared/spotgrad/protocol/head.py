@@ -66,6 +66,8 @@ class EvaluationProgress(Progress):
 
     model: ModelRef
     sums: dict[int, dict[str, Sum]] = Field(default_factory=dict)
+    begun_at: datetime | None = None
+    """An epoch may be evaluated again; results that are older belong to the last time."""
 
     @property
     def done(self) -> Bitmap:
@@ -93,6 +95,10 @@ class Fault(WorkItem):
 
     refused: tuple[Identifier, ...] = ()
     failed: tuple[Identifier, ...] = ()
+    forgiven: tuple[Identifier, ...] = ()
+    """Those from before the subtask was redriven: their results count no second time."""
+    redriven_at: datetime | None = None
+    """Interruptions before that moment are forgiven too."""
 
 
 class DeadSubtask(WorkItem):
@@ -101,6 +107,10 @@ class DeadSubtask(WorkItem):
     reason: str
     evidence: str | None = None
     """The key of the refused or failed result."""
+    attempts: tuple[Identifier, ...] = ()
+    """Every attempt that was counted against it."""
+    model: ModelRef | None = None
+    """What a dead evaluation was to evaluate."""
 
 
 class Reissue(WorkItem):
@@ -115,6 +125,9 @@ class Counts(Part):
     refused: int = 0
     failed: int = 0
     reissued: int = 0
+    """Subtasks sent again, for whatever cause."""
+    speculative: int = 0
+    """Of these, second copies for stragglers."""
 
 
 class Head(Document):
@@ -135,6 +148,8 @@ class Head(Document):
     model: ModelRef | None = None
     final: ModelRef | None = None
     epochs: tuple[EpochProgress, ...] = ()
+    late: tuple[EpochProgress, ...] = ()
+    """Epochs that were closed already, in which dead subtasks were redriven."""
     evaluations: tuple[EvaluationProgress, ...] = ()
     evaluated: tuple[Evaluation, ...] = ()
     faults: tuple[Fault, ...] = ()
@@ -142,10 +157,18 @@ class Head(Document):
     norms: tuple[Finite, ...] = ()
     outbox: tuple[WorkItem, ...] = ()
     reissued: tuple[Reissue, ...] = ()
+    speculative: tuple[WorkItem, ...] = ()
+    """Open subtasks that went out a second time because they were slow: once each."""
     counts: Counts = Counts()
+    last_mishap: str | None = None
+    """What was last refused or failed, and why."""
     resume_token: str | None = None
+    redrive_token: str | None = None
+    """The last redrive that was carried out."""
     started_at: datetime
     updated_at: datetime
+    progressed_at: datetime | None = None
+    """When a subtask last came to its end, or the user last moved the job."""
 
     @property
     def ended(self) -> bool:

@@ -4,6 +4,7 @@ Not the parser: ``job_file`` turns YAML into this and words the errors. A value 
 that this version cannot honour is refused by name, never ignored.
 """
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
@@ -96,7 +97,8 @@ class Workers(Part):
     subtasks_per_worker: Count = Field(default=1, ge=1)
     spot: bool = True
     gpu: Count = Field(default=0, ge=0)
-    usd_per_hour: Number | None = Field(default=None, gt=0)
+    usd_per_hour: Number | None = Field(default=None, gt=0, le=10_000)
+    """What one worker costs while it works; there is no price table, so the user says it."""
 
 
 class Schedule(Part):
@@ -132,15 +134,30 @@ class Stop(Part):
 
 
 class Budget(Part):
-    """Where the job stops issuing, finishes cleanly and ends DEGRADED."""
+    """Where the job stops issuing and ends with what it has: DEGRADED."""
 
     max_usd: Number | None = Field(default=None, gt=0)
     deadline: (
         Annotated[
-            str, Field(pattern=r"^[1-9][0-9]*[smhd]$", description="text such as 90m, 6h or 2d")
+            str,
+            Field(pattern=r"^[1-9][0-9]{0,5}[smhd]$", description="text such as 90m, 6h or 2d"),
         ]
         | None
     ) = None
+
+    @model_validator(mode="after")
+    def _some_bound(self) -> Self:
+        if self.max_usd is None and self.deadline is None:
+            raise ValueError("needs max_usd, deadline or both")
+        return self
+
+    @property
+    def lasts(self) -> timedelta | None:
+        """Return how long after its start the job ends."""
+        if self.deadline is None:
+            return None
+        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[self.deadline[-1]]
+        return timedelta(**{unit: int(self.deadline[:-1])})
 
 
 class Retries(Part):
@@ -158,7 +175,8 @@ class Keep(Part):
     """What expires, and when."""
 
     versions: Literal["all"] | Annotated[Count, Field(ge=1)] = "all"
-    results_days: Count = Field(default=30, ge=1)
+    results_days: Count = Field(default=30, ge=1, le=36_500)
+    """After so many days the results and attempts of closed epochs go; versions stay."""
 
 
 class JobSpec(Part):
@@ -183,14 +201,21 @@ class JobSpec(Part):
     @model_validator(mode="after")
     def _refuse_what_is_not_built(self) -> Self:
         for field, present in (
-            ("budget", self.budget is not None),
             ("workers.subtasks_per_worker", self.workers.subtasks_per_worker != 1),
-            ("workers.usd_per_hour", self.workers.usd_per_hour is not None),
             ("keep.versions", self.keep.versions != "all"),
-            ("keep.results_days", self.keep.results_days != Keep().results_days),
         ):
             if present:
                 raise ValueError(f"{field} is not supported yet; leave it out")
         if self.stop is not None and self.evaluate is None:
             raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
+        return self
+
+    @model_validator(mode="after")
+    def _money_needs_a_price(self) -> Self:
+        limit = None if self.budget is None else self.budget.max_usd
+        if limit is not None and self.workers.usd_per_hour is None:
+            raise ValueError(
+                f"budget.max_usd: {limit:g} cannot be kept without a price; "
+                "say what one worker costs in workers.usd_per_hour"
+            )
         return self

@@ -12,6 +12,7 @@ from spotgrad.errors import Malformed
 from spotgrad.protocol.key_grammar import Key, rendered
 
 ACTIVE_PREFIX: Final = "active/"
+EXPIRING_PREFIX: Final = "expiring/"
 JOBS_PREFIX: Final = "jobs/"
 RESULTS_PREFIX: Final = "results/"
 
@@ -181,6 +182,13 @@ class ActiveKey(_OfJob):
 
 
 @dataclass(frozen=True)
+class ExpiringKey(_OfJob):
+    """Marks an ended job whose results have not expired yet."""
+
+    form: ClassVar[str] = "expiring/{job}"
+
+
+@dataclass(frozen=True)
 class ReportKey(_OfJob):
     """The self-contained report."""
 
@@ -218,10 +226,14 @@ def results_prefix(job: str, epoch: int | None = None) -> str:
 
 def attempts_prefix(job: str, epoch: int | None = None, subtask: str | None = None) -> str:
     """Return what the keys of all attempts of a job, an epoch or one subtask start with."""
+    return _under("attempts", job, *_of_subtask(epoch, subtask))
+
+
+def partials_prefix(job: str, epoch: int | None = None, subtask: str | None = None) -> str:
+    """Return what the keys of all partial results of a job, an epoch or one subtask start with."""
+    return _under("partial", job, *_of_subtask(epoch, subtask))
+
+
+def _of_subtask(epoch: int | None, subtask: str | None) -> list[str]:
     path = [("epoch", epoch), ("subtask", subtask)][: 0 if epoch is None else 1 + bool(subtask)]
-    return _under("attempts", job, *(rendered(field, value) for field, value in path))
-
-
-def partials_prefix(job: str, epoch: int, subtask: str) -> str:
-    """Return what the keys of all partial results of one subtask start with."""
-    return _under("partial", job, rendered("epoch", epoch), rendered("subtask", subtask))
+    return [rendered(field, value) for field, value in path]

@@ -61,5 +61,7 @@ class LedgerEntry(Document):
     failed: tuple[SetAside, ...] = ()
     evaluated: tuple[SetAside, ...] = ()
     dead: tuple[DeadSubtask, ...] = ()
+    redriven: tuple[WorkItem, ...] = ()
+    """Subtasks that were dead and are tried again."""
     closed_epochs: tuple[int, ...] = ()
     issued: tuple[WorkItem, ...] = ()

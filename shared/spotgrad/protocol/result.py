@@ -61,12 +61,16 @@ class Evaluated(Part):
 
 
 class Failed(Part):
-    """The user's code raised: what, where, and at which batch."""
+    """The user's code raised: what, where, and at which batch of which shard."""
 
     kind: Literal["failed"] = "failed"
     error: str
     traceback: str
     batch_idx: int | None = None
+    shard: str | None = None
+    """The key of the shard."""
+    rows: tuple[int, ...] = ()
+    """The batch's samples, by row of the shard; of a large batch the first ones."""
 
 
 Outcome = Annotated[Initialized | Trained | Evaluated | Failed, Field(discriminator="kind")]

@@ -1,6 +1,7 @@
 """Audit: proof from the bucket alone that a job is what its ledger says.
 
-The chain is linear; every training subtask of a closed epoch was merged exactly once or is dead;
+The chain is linear; every training subtask of a closed epoch was merged exactly once, or is
+dead or being redriven;
 every coefficient is the one that the job's rule gives; every version whose inputs are retained
 equals the merge of its entry, bit for bit. Reads only; a finding is a sentence, never an exception.
 """
@@ -15,7 +16,7 @@ from spotgrad.merging.rule import decide
 from spotgrad.planning.settle import INITIALIZATION
 from spotgrad.planning.standing import work_item
 from spotgrad.ports import ObjectReader
-from spotgrad.protocol.head import Head
+from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import LedgerKey
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.plan import JobPlan
@@ -130,12 +131,20 @@ def _merged_once(head: Head, plan: JobPlan, entries: Sequence[LedgerEntry]) -> I
     first_open = head.epochs[0].epoch if head.epochs else plan.spec.epochs + 1
     if closed != list(range(first_open)):
         yield f"the ledger closes epochs {closed}, the head those before {first_open}"
-    dead = {(grave.epoch, grave.subtask) for grave in head.dead}
+    excused = {(item.epoch, item.subtask) for item in (*head.dead, *_redriven(head))}
     for epoch in range(INITIALIZATION + 1, first_open):
         for shard in range(plan.train_shards):
             name = work_item("train", epoch, shard).subtask
-            if (epoch, name) not in merged and (epoch, name) not in dead:
+            if (epoch, name) not in merged and (epoch, name) not in excused:
                 yield f"epoch {epoch} is closed, but {name} was neither merged nor is dead"
+
+
+def _redriven(head: Head) -> Iterator[WorkItem]:
+    """Yield the subtasks of closed epochs that were dead and are being tried again."""
+    for progress in head.late:
+        for number in range(progress.subtasks):
+            if not progress.done.has(number):
+                yield work_item("train", progress.epoch, number)
 
 
 def _by_the_rule(plan: JobPlan, entries: Sequence[LedgerEntry]) -> Iterator[str]:

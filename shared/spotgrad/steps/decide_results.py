@@ -124,7 +124,20 @@ def _counts(head: Head, arrival: Arrival) -> bool:
     run = head.run if arrival.metadata is None else arrival.metadata.run
     if why_not_open(head, run, arrival.item) is not None:
         return False
-    return not already_counted(head, arrival.item, arrival.key.attempt)
+    if already_counted(head, arrival.item, arrival.key.attempt):
+        return False
+    return not _evaluated_before(head, arrival)
+
+
+def _evaluated_before(head: Head, arrival: Arrival) -> bool:
+    """Return whether it is of an evaluation that is over, of an epoch that is evaluated again."""
+    outcome = None if arrival.metadata is None else arrival.metadata.outcome
+    if not isinstance(outcome, Evaluated) or not arrival.key.subtask.startswith("evaluate"):
+        return False
+    epoch, said = arrival.key.epoch, (outcome.version, outcome.commit)
+    now = [one.model for one in head.evaluations if one.epoch == epoch]
+    over = [one.model for one in head.evaluated if one.epoch == epoch and one.model not in now]
+    return said in [(model.version, model.commit) for model in over]
 
 
 def _fold(draft: _Draft, arrival: Arrival) -> None:

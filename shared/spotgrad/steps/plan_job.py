@@ -5,14 +5,17 @@ Invariant: a head is created only after the spec that it stands on, and a refuse
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 from spotgrad.errors import InvalidJob, Malformed, NotFound, PlanningInProgress
+from spotgrad.planning.control import obey
 from spotgrad.planning.issue import issue_next
 from spotgrad.planning.settle import open_initialization
 from spotgrad.ports import ABSENT, Absent, ObjectInfo
+from spotgrad.protocol.control import Control
 from spotgrad.protocol.dataset import DatasetManifest
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.job import JobSpec
@@ -20,6 +23,7 @@ from spotgrad.protocol.job_file import parse_job_file
 from spotgrad.protocol.keys import (
     ActiveKey,
     CodeKey,
+    ControlKey,
     JobFileKey,
     LedgerKey,
     ManifestKey,
@@ -31,7 +35,13 @@ from spotgrad.protocol.plan import CodeRef, JobPlan
 from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.commit import commit_new, send_outbox
-from spotgrad.steps.documents import TaggedHead, find_head, read_document, read_plan
+from spotgrad.steps.documents import (
+    TaggedHead,
+    find_document,
+    find_head,
+    read_document,
+    read_plan,
+)
 from spotgrad.steps.succession import Successor, entry_for
 from spotgrad.steps.world import World
 
@@ -170,7 +180,7 @@ def _create(world: World, plan: JobPlan) -> TaggedHead:
     """Mark the job active, then create its head with ``initialize`` in the outbox."""
     job = plan.spec.name
     world.store.put(ActiveKey(job).render(), b"")
-    made = first_commit(plan, world)
+    made = first_commit(plan, world, _wish(world, job))
     etag = commit_new(world.store, made)
     if etag is not None:
         return TaggedHead(made.head, etag)
@@ -180,8 +190,15 @@ def _create(world: World, plan: JobPlan) -> TaggedHead:
     return present
 
 
-def first_commit(plan: JobPlan, world: World) -> Successor:
-    """Return revision 0: epoch 0 open, its one subtask in the outbox."""
+def _wish(world: World, job: str) -> Control:
+    """Return what the user wanted before planning; ``reconcile`` reports a damaged file."""
+    with suppress(Malformed):
+        return find_document(world.store, ControlKey(job).render(), Control) or Control()
+    return Control()
+
+
+def first_commit(plan: JobPlan, world: World, control: Control) -> Successor:
+    """Return revision 0: epoch 0 open, its one subtask in the outbox; or paused, or cancelled."""
     now, commit_id, job = world.clock.now(), world.new_id(), plan.spec.name
     head = Head(
         job=job,
@@ -194,7 +211,7 @@ def first_commit(plan: JobPlan, world: World) -> Successor:
         started_at=now,
         updated_at=now,
     )
-    head = issue_next(head, plan, now)
+    head = obey(issue_next(head, plan, now), plan, control, now)
     return Successor(head, entry_for(head, previous=None))
 
 

@@ -24,10 +24,12 @@ from spotgrad.protocol.keys import (
     attempts_prefix,
 )
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.receipt import Receipt
 from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.tensors import digest
 from spotgrad.protocol.wire import Document, Part
 from spotgrad.steps.documents import find_document, find_head, read_document, read_plan
+from spotgrad.steps.receipt import find_receipt
 
 __all__ = ["Cost", "Status", "SubtaskCounts", "describe", "list_jobs", "read_status"]
 
@@ -96,10 +98,13 @@ def read_status(store: ObjectReader, job: str, now: datetime) -> Status:
     if found is None:
         return _before_planning(store, job)
     head = found.head
-    return describe(head, read_plan(store, job), _workers(store, head, now))
+    plan, workers = read_plan(store, job), _workers(store, head, now)
+    return describe(head, plan, workers, find_receipt(store, head))
 
 
-def describe(head: Head, plan: JobPlan, workers: Iterable[str] = ()) -> Status:
+def describe(
+    head: Head, plan: JobPlan, workers: Iterable[str] = (), receipt: Receipt | None = None
+) -> Status:
     """Return the status of a planned job; ``workers`` are the names of those at work."""
     training = [item for item in open_items(head) if _is_training(item)]
     return Status(
@@ -120,9 +125,18 @@ def describe(head: Head, plan: JobPlan, workers: Iterable[str] = ()) -> Status:
         ),
         metrics=head.metrics,
         workers=len(set(workers)),
+        cost=Cost() if receipt is None else _cost(receipt),
         dead_subtasks=head.dead,
         started_at=head.started_at,
         updated_at=head.updated_at,
+    )
+
+
+def _cost(receipt: Receipt) -> Cost:
+    return Cost(
+        usd=round(receipt.usd, 6),
+        on_demand_usd=receipt.on_demand_usd,
+        saved_percent=receipt.saved_percent,
     )
 
 

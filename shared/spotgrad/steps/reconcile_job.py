@@ -1,42 +1,42 @@
 """Reconcile: what events alone would never mend, found from the head and the store.
 
-An outbox whose sender died, a result whose event never came, a subtask that nobody holds, a wish
-to resume. Safe to run twice at once, since what it changes is a commit like any other; on a healthy
-job it changes nothing.
+An outbox whose sender died, a result whose event never came, a subtask that nobody holds, a
+straggler, a budget or deadline that is reached, a job that stands still, a wish of the user.
+Safe to run twice at once, since what it changes is a commit like any other; on a healthy job it
+changes nothing but the receipt of one that has a price.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-from spotgrad.errors import Malformed
+from spotgrad.planning.budget import cut_short
 from spotgrad.planning.fold import already_counted
-from spotgrad.planning.leases import Sighting, Sky, recover, resume_all
+from spotgrad.planning.leases import recover
 from spotgrad.planning.settle import settle
-from spotgrad.planning.standing import open_items, why_not_open
+from spotgrad.planning.standing import open_items, progress_of, why_not_open
+from spotgrad.planning.stragglers import speculate
+from spotgrad.planning.stuck import diagnose
 from spotgrad.ports import ObjectInfo, ObjectReader, ObjectSweeper, TaskGauge
-from spotgrad.protocol.attempt import Attempt
-from spotgrad.protocol.control import Control
-from spotgrad.protocol.head import Head, WorkItem
+from spotgrad.protocol.head import EvaluationProgress, Head, WorkItem
 from spotgrad.protocol.keys import (
     ACTIVE_PREFIX,
+    EXPIRING_PREFIX,
     ActiveKey,
-    AttemptKey,
-    ControlKey,
+    ExpiringKey,
     ResultKey,
-    attempts_prefix,
     results_prefix,
 )
 from spotgrad.steps.aggregate_results import aggregate_results
 from spotgrad.steps.commit import commit, send_outbox, until_committed
-from spotgrad.steps.documents import TaggedHead, find_document, find_head, keyed
+from spotgrad.steps.control_job import control_job
+from spotgrad.steps.documents import TaggedHead, find_head, keyed
+from spotgrad.steps.expire_results import expire_results, has_results
+from spotgrad.steps.observe import observe
+from spotgrad.steps.receipt import renew_receipt
 from spotgrad.steps.succession import successor
 from spotgrad.steps.sweep_orphans import GRACE, sweep_orphans
 from spotgrad.steps.world import World
-
-DURATIONS_READ = 20
-"""How many finished attempts are read to learn how long a subtask takes."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,18 @@ def active_jobs(store: ObjectReader) -> list[str]:
     return [key.job for _, key in keyed(store, ACTIVE_PREFIX, ActiveKey)]
 
 
+def expiring_jobs(store: ObjectReader, now: datetime) -> list[str]:
+    """Return, once a day, the ended jobs whose results have not all expired yet."""
+    if now.hour or not on_the_hour(now):
+        return []
+    return [key.job for _, key in keyed(store, EXPIRING_PREFIX, ExpiringKey)]
+
+
+def on_the_hour(now: datetime) -> bool:
+    """Return whether it is time for what need not be done every minute."""
+    return now.minute == 0
+
+
 def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
     """Mend one job.
 
@@ -79,26 +91,48 @@ def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
     if present is None:
         return Reconciled()
     if present.head.ended:
-        return _put_away(world, watch, present.head)
+        done = _put_away(world, watch, present.head)
+        control_job(world, job)  # a redrive may revive it
+        return done
     if world.clock.now() - present.head.updated_at > watch.lease:
         present = send_outbox(world, present)
     missed = list(_missed_results(world, watch, present.head))
     if missed:
         aggregate_results(world, job, missed)
     recovery = _Recovery(world, watch, job)
-    until_committed(recovery.send_lost, job)
-    until_committed(recovery.resume, job)
-    return Reconciled(results_found=len(missed), reissued=recovery.reissued)
+    until_committed(recovery.mend, job)
+    swept = _tidy(world, watch, present.head) if on_the_hour(world.clock.now()) else 0
+    wish = control_job(world, job)
+    reissued = recovery.reissued + wish.reissued
+    return Reconciled(results_found=len(missed), reissued=reissued, swept=swept)
 
 
 def _put_away(world: World, watch: Watch, head: Head) -> Reconciled:
     """Let an ended job go, an hour later: then no function of it can still be writing."""
-    now = world.clock.now()
-    if now - head.updated_at <= GRACE:
+    _spent_usd(world, watch, head)
+    if world.clock.now() - head.updated_at <= GRACE:
         return Reconciled(ended=True)
-    swept = sweep_orphans(watch.sweeper, head, now)
+    swept = _tidy(world, watch, head)
+    mark = ExpiringKey(head.job).render()
+    if has_results(world.store, head.job):
+        world.store.put(mark, b"")
+    else:
+        watch.sweeper.delete(mark)
     watch.sweeper.delete(ActiveKey(head.job).render())
     return Reconciled(ended=True, swept=swept)
+
+
+def _tidy(world: World, watch: Watch, head: Head) -> int:
+    """Delete what lost commits left behind and what has expired; return how many objects."""
+    now = world.clock.now()
+    days = world.plans.read(head).spec.keep.results_days
+    return sweep_orphans(watch.sweeper, head, now) + expire_results(watch.sweeper, head, days, now)
+
+
+def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:
+    """Return what the job has cost up to now, and keep its receipt; None without a price."""
+    receipt = renew_receipt(world, head, lease_seconds=watch.lease_seconds)
+    return None if receipt is None else receipt.usd
 
 
 def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKey]:
@@ -108,14 +142,21 @@ def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKe
             item = WorkItem(epoch=key.epoch, subtask=key.subtask)
             if (
                 world.clock.now() - info.modified_at > watch.lease
+                and not _of_earlier_evaluation(head, item, info)
                 and why_not_open(head, head.run, item) is None
                 and not already_counted(head, item, key.attempt)
             ):
                 yield key
 
 
+def _of_earlier_evaluation(head: Head, item: WorkItem, info: ObjectInfo) -> bool:
+    progress = progress_of(head, item)
+    begun = progress.begun_at if isinstance(progress, EvaluationProgress) else None
+    return begun is not None and info.modified_at < begun
+
+
 class _Recovery:
-    """Sends subtasks again, under the commit protocol."""
+    """Changes the head, under the commit protocol."""
 
     def __init__(self, world: World, watch: Watch, job: str) -> None:
         self._world = world
@@ -123,13 +164,9 @@ class _Recovery:
         self._job = job
         self.reissued = 0
 
-    def send_lost(self) -> bool:
-        """Send what nobody holds any more; return whether it is through."""
-        return self._commit(self._recovered)
-
-    def resume(self) -> bool:
-        """Send all that is open when the user asks for it with a new token."""
-        return self._commit(self._wished)
+    def mend(self) -> bool:
+        """End what is over its budget, send what is lost or slow; return whether it is through."""
+        return self._commit(self._mended)
 
     def _commit(self, change: Callable[[Head], Head]) -> bool:
         present = find_head(self._world.store, self._job)
@@ -138,20 +175,19 @@ class _Recovery:
         after = change(present.head)
         return after == present.head or self._apply(present, after)
 
-    def _recovered(self, head: Head) -> Head:
-        if head.state == "PAUSED":
-            return head
-        plan = self._world.plans.read(head)
-        sky = _look(self._world, self._watch, head)
-        after = recover(head, plan, sky)
-        return head if after == head else settle(after, plan, sky.now)
-
-    def _wished(self, head: Head) -> Head:
-        control = find_document(self._world.store, ControlKey(self._job).render(), Control)
-        if control is None or control.resume in (None, head.resume_token):
-            return head
-        head = resume_all(head, self._world.clock.now())
-        return head.model_copy(update={"resume_token": control.resume})
+    def _mended(self, head: Head) -> Head:
+        plan, now = self._world.plans.read(head), self._world.clock.now()
+        after = cut_short(head, plan, None, now)
+        if after.ended or after.state == "PAUSED":
+            return after
+        sky = observe(self._world, self._watch.gauge, self._watch.lease_seconds, head)
+        after = cut_short(head, plan, _spent_usd(self._world, self._watch, head), now)
+        if after.ended:
+            return after
+        recovered = recover(after, plan, sky)
+        if recovered != after:
+            recovered = settle(recovered, plan, sky.now)
+        return diagnose(speculate(recovered, sky), sky)
 
     def _apply(self, present: TaggedHead, after: Head) -> bool:
         made = successor(
@@ -163,40 +199,3 @@ class _Recovery:
         send_outbox(self._world, TaggedHead(made.head, etag))
         self.reissued += after.counts.reissued - present.head.counts.reissued
         return True
-
-
-def _look(world: World, watch: Watch, head: Head) -> Sky:
-    """Read the attempts of the open epochs, and how deep the queue is."""
-    open_now = {(item.epoch, item.subtask) for item in open_items(head)}
-    sightings: dict[tuple[int, str], list[Sighting]] = {}
-    finished = []
-    for epoch in sorted({epoch for epoch, _ in open_now}):
-        for info, key in keyed(world.store, attempts_prefix(head.job, epoch), AttemptKey):
-            subtask = (key.epoch, key.subtask)
-            if subtask not in open_now:
-                finished.append(info)
-                continue
-            attempt = _read(world, info)
-            if attempt is not None and attempt.run == head.run:
-                sighting = Sighting(info.modified_at, attempt.outcome)
-                sightings.setdefault(subtask, []).append(sighting)
-    return Sky(
-        sightings=sightings,
-        durations_seconds=_durations(world, finished[:DURATIONS_READ]),
-        queue_depth=watch.gauge.depth(),
-        lease_seconds=watch.lease_seconds,
-        now=world.clock.now(),
-    )
-
-
-def _durations(world: World, finished: list[ObjectInfo]) -> list[float]:
-    """Return how long some finished subtasks took, by their own workers' clocks."""
-    attempts = [_read(world, info) for info in finished]
-    return [(one.beat_at - one.started_at).total_seconds() for one in attempts if one is not None]
-
-
-def _read(world: World, info: ObjectInfo) -> Attempt | None:
-    """Return the attempt record, or None when it is damaged: then it is no sign of life."""
-    with suppress(Malformed):
-        return Attempt.from_json(world.store.get(info.key).body)
-    return None

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from spotgrad.errors import InvalidJob, Malformed
 from spotgrad.ports import ObjectReader, ObjectStore
+from spotgrad.protocol.control import Control
 from spotgrad.protocol.dataset import DatasetManifest
 from spotgrad.protocol.job import JobSpec
-from spotgrad.protocol.keys import CodeKey, JobFileKey, ManifestKey, SpecKey
+from spotgrad.protocol.keys import CodeKey, ControlKey, JobFileKey, ManifestKey, SpecKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.documents import find_document
@@ -49,10 +50,14 @@ def submit_job(store: ObjectStore, submission: Submission) -> Submitted:
     manifest = find_manifest(store, spec)
     code_sha256 = None if submission.code is None else digest(submission.code)
     changed = not _is_planned(store, submission, code_sha256)
+    control = ControlKey(spec.name).render()
     if changed:
         if submission.code is not None and code_sha256 is not None:
             # Written even where it exists: planning takes the bundle that was uploaded last.
             store.put(CodeKey(spec.name, code_sha256).render(), submission.code)
+        # A wish to stop an earlier job of this name, one that was refused, is not about this one.
+        if any(info.key == control for info in store.list(control)):
+            store.put(control, Control().to_json())
         store.put(JobFileKey(spec.name).render(), submission.job_file)
     return Submitted(spec.name, manifest, code_sha256, changed)
 

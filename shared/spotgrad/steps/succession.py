@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from spotgrad.planning.standing import plain
+from spotgrad.planning.stuck import landmarks
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import LedgerKey
 from spotgrad.protocol.ledger import LedgerEntry
@@ -24,18 +26,29 @@ def successor(before: Head, after: Head, *, commit: str, now: datetime, **facts:
     """Return ``after`` as the next revision of ``before``, with its ledger entry.
 
     ``facts`` are fields of the entry: what was merged, refused and so on. What can be read off
-    the two heads, burials and closed epochs, is recorded whoever commits.
+    the two heads, burials, redrives and closed epochs, is recorded whoever commits.
     """
     revision = before.revision + 1
     ledger = LedgerKey(before.job, revision, commit).render()
     head = after.model_copy(
         update={"revision": revision, "commit": commit, "ledger": ledger, "updated_at": now}
     )
+    if landmarks(before) != landmarks(after):
+        head = _moved(head, before, now)
     still_open = {progress.epoch for progress in head.epochs}
     closed = tuple(one.epoch for one in before.epochs if one.epoch not in still_open)
-    dead = head.dead[len(before.dead) :]
-    entry = entry_for(head, previous=before.ledger, dead=dead, closed_epochs=closed, **facts)
+    facts |= {
+        "dead": tuple(grave for grave in head.dead if grave not in before.dead),
+        "redriven": tuple(plain(grave) for grave in before.dead if grave not in head.dead),
+    }
+    entry = entry_for(head, previous=before.ledger, closed_epochs=closed, **facts)
     return Successor(head, entry)
+
+
+def _moved(head: Head, before: Head, now: datetime) -> Head:
+    """Return the head of a job that got on: why it stood still is no longer so."""
+    stale = head.reason == before.reason and not head.ended
+    return head.model_copy(update={"progressed_at": now, "reason": None if stale else head.reason})
 
 
 def entry_for(head: Head, *, previous: str | None, **facts: Any) -> LedgerEntry:

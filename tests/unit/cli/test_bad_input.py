@@ -64,7 +64,8 @@ JOB_FILES = {
     "not a mapping": (b"- digits\n", "is not a mapping"),
     "nothing": (b"", "the file is empty"),
     "no epochs": (b"name: a\ntask: a:b\ndataset: a\n", "epochs: missing"),
-    "not supported yet": (job_file(budget={"max_usd": 1}), "budget is not supported yet"),
+    "no price": (job_file(budget={"max_usd": 1}), "workers.usd_per_hour"),
+    "not supported yet": (job_file(keep={"versions": 1}), "keep.versions is not supported yet"),
     "5 MB": (b"#" * 5_000_000, "5,000,000 bytes, at most 1,048,576 are allowed"),
 }
 

@@ -105,6 +105,7 @@ def test_a_subtask_is_dead_when_its_retries_are_used_up(cause: Cause, allowed: i
             subtask=ITEM.subtask,
             reason=f"{cause} {allowed + 1} times, last: reason 9",
             evidence="results/9",
+            attempts=(*(f"{number:016x}" for number in range(allowed)), f"{9:016x}"),
         ),
     )
     assert head.epochs[0].dead == Bitmap.of([2])

@@ -1,3 +1,4 @@
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -79,21 +80,50 @@ def test_a_stop_rule_has_one_bound(bounds: dict[str, float]) -> None:
         Stop.model_validate({"metric": "loss", **bounds})
 
 
-@pytest.mark.parametrize("deadline", ["6", "0h", "h", "1.5h", "6 h", "-6h", "6h\n"])
+@pytest.mark.parametrize("deadline", ["6", "0h", "h", "1.5h", "6 h", "-6h", "6h\n", "1000000d"])
 def test_a_deadline_is_a_count_and_a_unit(deadline: str) -> None:
     with pytest.raises(ValidationError, match="deadline"):
         Budget(deadline=deadline)
 
 
 @pytest.mark.parametrize(
+    ("deadline", "lasts"),
+    [
+        (None, None),
+        ("45s", timedelta(seconds=45)),
+        ("90m", timedelta(minutes=90)),
+        ("6h", timedelta(hours=6)),
+        ("999999d", timedelta(days=999_999)),
+    ],
+)
+def test_a_deadline_is_a_time_from_the_start(deadline: str | None, lasts: timedelta | None) -> None:
+    assert Budget(max_usd=1, deadline=deadline).lasts == lasts
+
+
+def test_a_budget_has_a_bound() -> None:
+    with pytest.raises(ValidationError, match="needs max_usd, deadline or both"):
+        Budget()
+
+
+def test_a_budget_in_money_needs_a_price() -> None:
+    with pytest.raises(ValidationError, match=r"budget\.max_usd: 20 .* workers\.usd_per_hour"):
+        JobSpec.model_validate(LEAST | {"budget": {"max_usd": 20, "deadline": "6h"}})
+    priced = {"budget": {"max_usd": 20}, "workers": {"usd_per_hour": 0.5}}
+    assert JobSpec.model_validate(LEAST | priced).budget == Budget(max_usd=20)
+    assert JobSpec.model_validate(LEAST | {"budget": {"deadline": "6h"}}).workers == Workers()
+
+
+@pytest.mark.parametrize("days", [0, 36_501, 1.5, True])
+def test_results_are_kept_for_whole_days(days: Any) -> None:
+    with pytest.raises(ValidationError, match="results_days"):
+        Keep(results_days=days)
+
+
+@pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"budget": {"max_usd": 20}}, "budget is not supported yet"),
-        ({"budget": {}}, "budget is not supported yet"),
         ({"workers": {"subtasks_per_worker": 2}}, "workers.subtasks_per_worker is not supported"),
-        ({"workers": {"usd_per_hour": 1}}, "workers.usd_per_hour is not supported yet"),
         ({"keep": {"versions": 3}}, "keep.versions is not supported yet"),
-        ({"keep": {"results_days": 3}}, "keep.results_days is not supported yet"),
         ({"evaluate": None, "stop": {"metric": "a", "at_least": 1}}, "stop needs evaluate"),
     ],
 )

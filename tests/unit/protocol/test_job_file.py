@@ -30,7 +30,7 @@ def test_the_smallest_job_file_gets_every_default() -> None:
 
 
 def test_the_job_file_of_the_contract_is_read() -> None:
-    # DESIGN section 4, without budget, which comes later.
+    # DESIGN section 4, and the price that its budget needs.
     body = """
 name: digits-cnn
 task: digits_task:Digits                  # "module:callable"
@@ -40,10 +40,11 @@ epochs: 10
 seed: 0
 merge: {rule: vc-asgd, alpha: var}
 local: {passes: 2, batch_size: 16, optimizer: {name: sgd, lr: 0.1, momentum: 0.9}, precision: fp32}
-workers: {max: 8, subtasks_per_worker: 1, spot: true, gpu: 0}
+workers: {max: 8, subtasks_per_worker: 1, spot: true, gpu: 0, usd_per_hour: 0.4}
 schedule: {issue: barrier, max_epoch_lead: 1, max_in_flight: 16}
 evaluate: {every_epochs: 1, split: validation}
 stop: {metric: accuracy, at_least: 0.97}
+budget: {max_usd: 20, deadline: 6h}
 retries: {failures: 3, interruptions: 20, refusals: 3, max_dead: 0.05}
 keep: {versions: all, results_days: 30}
 """
@@ -234,5 +235,12 @@ def test_what_is_no_plain_mapping_is_refused(body: str, said: str) -> None:
 
 
 def test_every_key_that_this_version_cannot_honour_is_refused() -> None:
-    for rest in ("budget: {max_usd: 20}", "keep: {results_days: 1}"):
+    for rest in ("workers: {subtasks_per_worker: 2}", "keep: {versions: 3}"):
         assert "not supported yet" in refusal(f"epochs: 1\n{rest}")
+
+
+def test_a_budget_without_a_price_is_refused_naming_both() -> None:
+    assert refusal("epochs: 1\nbudget: {max_usd: 20}") == (
+        "budget.max_usd: 20 cannot be kept without a price; "
+        "say what one worker costs in workers.usd_per_hour"
+    )

@@ -44,6 +44,7 @@ TABLE: list[tuple[Key, str]] = [
     (keys.ReceiptKey("d"), "state/d/receipt.json"),
     (keys.LedgerKey("d", 99_999_999, "0" * 64), f"state/d/ledger/99999999-{'0' * 64}.json"),
     (keys.ActiveKey("9-lives"), "active/9-lives"),
+    (keys.ExpiringKey("9-lives"), "expiring/9-lives"),
     (keys.ReportKey("d"), "reports/d/index.html"),
 ]
 KINDS: list[type[Key]] = [
@@ -217,6 +218,7 @@ def test_an_invalid_key_cannot_be_built(changed: dict[str, Any], said: str) -> N
         (keys.attempts_prefix("d"), "attempts/d/"),
         (keys.attempts_prefix("d", 7), "attempts/d/000007/"),
         (keys.attempts_prefix("d", 7, "train-000003"), "attempts/d/000007/train-000003/"),
+        (keys.partials_prefix("d"), "partial/d/"),
         (keys.partials_prefix("d", 7, "train-000003"), "partial/d/000007/train-000003/"),
     ],
 )
@@ -228,6 +230,7 @@ def test_every_prefix_is_one_of_a_key_in_the_table() -> None:
     rendered = [text for _, text in TABLE]
     for prefix in (
         keys.ACTIVE_PREFIX,
+        keys.EXPIRING_PREFIX,
         keys.JOBS_PREFIX,
         keys.RESULTS_PREFIX,
         keys.code_prefix("d"),

@@ -4,7 +4,15 @@ import pytest
 
 from spotgrad.errors import NotFound
 from spotgrad.protocol.head import Counts, DeadSubtask, Evaluation, EvaluationProgress
-from spotgrad.protocol.keys import AttemptKey, CodeKey, JobFileKey, RefusedKey, SpecKey
+from spotgrad.protocol.keys import (
+    AttemptKey,
+    CodeKey,
+    JobFileKey,
+    ReceiptKey,
+    RefusedKey,
+    SpecKey,
+)
+from spotgrad.protocol.receipt import Receipt
 from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.read_status import (
@@ -112,6 +120,17 @@ def test_an_ended_job_has_no_workers() -> None:
     put_job(store, head(state="CANCELLED"))
     put_attempt(store, 1)
     assert read_status(store, JOB, NOW).workers == 0
+
+
+def test_the_cost_is_that_of_the_receipt_of_this_run() -> None:
+    store = FakeStore()
+    put_job(store, head())
+    receipt = Receipt(job=JOB, run=head().run, usd_per_hour=0.5, worker_seconds=3600, usd=0.5)
+    store.put(ReceiptKey(JOB).render(), receipt.to_json())
+    assert read_status(store, JOB, NOW).cost == Cost(usd=0.5)
+    another = receipt.model_copy(update={"run": "b" * 16})
+    store.put(ReceiptKey(JOB).render(), another.to_json())
+    assert read_status(store, JOB, NOW).cost == Cost()
 
 
 def test_an_unknown_job_is_not_found() -> None:

@@ -1,13 +1,23 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spotgrad.errors import Malformed, StoreUnavailable
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ActiveKey, AttemptKey, ControlKey, HeadKey, ModelKey
+from spotgrad.protocol.keys import (
+    ActiveKey,
+    AttemptKey,
+    ControlKey,
+    ExpiringKey,
+    HeadKey,
+    ModelKey,
+    ReceiptKey,
+)
 from spotgrad.steps.audit import audit
-from spotgrad.steps.reconcile_job import Reconciled, active_jobs
+from spotgrad.steps.read_status import read_status
+from spotgrad.steps.reconcile_job import Reconciled, active_jobs, expiring_jobs
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, names, train, whole
 from tests.fakes.faults import Fault
 from tests.fakes.store import Write
@@ -70,7 +80,7 @@ def test_an_ended_job_is_put_away_an_hour_later(bench: Bench) -> None:
     assert bench.reconcile() == Reconciled(ended=True)
     assert active_jobs(bench.store) == []
     del before[ActiveKey(JOB).render()]
-    assert bench.store.snapshot() == before
+    assert bench.store.snapshot() == before | {ExpiringKey(JOB).render(): b""}
 
 
 def test_what_lost_commits_left_goes_with_the_mark(bench: Bench) -> None:
@@ -258,6 +268,176 @@ def test_a_damaged_control_file_is_reported_after_all_else_is_mended(bench: Benc
     with pytest.raises(Malformed, match="control file"):
         bench.reconcile()
     assert len(bench.drain()) == 4
+
+
+# --- stragglers, budgets, standstills ------------------------------------------------------------
+
+
+def slow_tail() -> Bench:
+    """Six shards: five took 100 s each and are merged, the last is still at work after 300 s."""
+    bench = Bench()
+    bench.start(6)
+    bench.drain()
+    bench.clock.advance(100)
+    for shard in range(5):
+        bench.attempt(train(1, shard), "uploaded", seconds=100)
+        bench.aggregate(bench.trained(1, shard))
+    bench.clock.advance(200)
+    bench.attempt(train(1, 5), seconds=300)
+    return bench
+
+
+def test_a_straggler_goes_out_a_second_time_and_once() -> None:
+    bench = slow_tail()
+    assert bench.reconcile() == Reconciled(reissued=1)
+    assert names(bench.drain()) == [(1, "train-000005")]
+    assert bench.head.counts.speculative == 1
+    bench.attempt(train(1, 5), seconds=300)
+    assert bench.reconcile() == HEALTHY
+
+
+def test_the_first_result_of_a_straggler_wins() -> None:
+    bench = slow_tail()
+    bench.reconcile()
+    original, copy = bench.trained(1, 5, 1.0), bench.trained(1, 5, 9.0)
+    bench.aggregate(copy)
+    merged = bench.model()
+    bench.aggregate(original)
+    assert bench.head.results_merged == 6
+    assert bench.model().tensors["weight"].tolist() == merged.tensors["weight"].tolist()
+    assert audit(bench.store, JOB).findings == ()
+
+
+def test_a_tail_that_is_not_slow_costs_no_write() -> None:
+    bench = slow_tail()
+    bench.attempt(train(1, 5), seconds=5)  # begun again: this one is quick
+    written = writes(bench)
+    assert bench.reconcile() == HEALTHY
+    assert writes(bench) == written
+
+
+def priced(**fields: Any) -> Bench:
+    bench = Bench()
+    bench.start(4, workers={"usd_per_hour": 3.6}, **fields)
+    return bench
+
+
+def test_a_job_within_its_budget_writes_its_receipt_alone() -> None:
+    bench = priced(budget={"max_usd": 1, "deadline": "6h"})
+    bench.clock.advance(100)
+    bench.attempt(train(1, 0), seconds=100)
+    before = bench.store.snapshot()
+    assert bench.reconcile() == HEALTHY
+    after = bench.store.snapshot()
+    assert set(after) - set(before) == {ReceiptKey(JOB).render()}
+    written = writes(bench)
+    assert bench.reconcile() == HEALTHY
+    assert writes(bench) == written
+    assert read_status(bench.store, JOB, bench.clock.now()).cost.usd == pytest.approx(0.1)
+
+
+def test_a_job_that_spent_its_budget_ends_with_its_last_version() -> None:
+    bench = priced(budget={"max_usd": 0.25})
+    bench.aggregate(bench.trained(1, 0))
+    bench.clock.advance(300)
+    bench.attempt(train(1, 1), seconds=300)
+    late = bench.trained(1, 1)
+    bench.reconcile()
+    head = bench.head
+    assert (head.state, head.reason) == (
+        "DEGRADED",
+        "budget of 0.25 USD reached (0.3 spent)",
+    )
+    assert (head.final, head.outbox) == (head.model, ())
+    bench.aggregate(late)
+    assert bench.head == head
+    assert audit(bench.store, JOB).findings == ()
+    bench.reconcile()
+    assert bench.head == head
+
+
+def test_a_deadline_needs_no_price() -> None:
+    bench = Bench()
+    bench.start(4, budget={"deadline": "10m"})
+    bench.clock.advance(599)
+    bench.attempt(train(1, 0))
+    bench.reconcile()
+    assert bench.head.state == "RUNNING"
+    bench.clock.advance(1)
+    in_between(bench, bench.reconcile)
+    bench.reconcile()
+    assert (bench.head.state, bench.head.reason) == ("DEGRADED", "deadline of 10m reached")
+
+
+def test_an_ended_job_gets_its_last_receipt() -> None:
+    bench = priced()
+    bench.clock.advance(100)
+    bench.attempt(train(1, 0), seconds=50)
+    bench.finish()
+    bench.attempt(train(1, 0), "dropped", seconds=50)
+    assert bench.reconcile() == Reconciled(ended=True)
+    assert read_status(bench.store, JOB, bench.clock.now()).cost.usd == pytest.approx(0.1)
+
+
+def test_a_job_without_workers_says_so_once_until_it_gets_on(bench: Bench) -> None:
+    bench.clock.advance(10 * LEASE_SECONDS + 1)
+    assert bench.reconcile() == HEALTHY
+    reason = bench.head.reason
+    assert bench.head.state == "RUNNING"
+    assert reason is not None
+    assert "no worker has begun anything, though messages wait" in reason
+    bench.clock.advance(60)
+    written = writes(bench)
+    bench.reconcile()
+    assert writes(bench) == written
+    bench.aggregate(bench.trained(1, 0))
+    assert bench.head.reason is None
+    bench.clock.advance(60)
+    bench.reconcile()
+    assert bench.head.reason is None
+
+
+# --- once an hour -------------------------------------------------------------------------------
+
+
+def test_a_running_job_is_tidied_on_the_hour(bench: Bench) -> None:
+    orphan = ModelKey(JOB, 9, "ee" * 8).render()
+    bench.store.put(orphan, b"")
+    bench.clock.advance(2 * 3600 - 1)
+    assert bench.reconcile().swept == 0
+    bench.clock.advance(1)
+    assert bench.reconcile().swept == 1
+    assert orphan not in bench.store.snapshot()
+    assert bench.reconcile().swept == 0
+
+
+def test_the_results_of_an_ended_job_expire_by_its_job_file() -> None:
+    bench = Bench()
+    bench.start(2, keep={"results_days": 3})
+    bench.finish()
+    bench.clock.advance(3601)
+    bench.reconcile()
+    midnight = 86_400 - 3601
+    bench.clock.advance(midnight)
+    assert expiring_jobs(bench.store, bench.clock.now()) == [JOB]
+    before = bench.store.snapshot()
+    assert bench.reconcile() == Reconciled(ended=True)
+    assert bench.store.snapshot() == before
+    bench.clock.advance(3 * 86_400)
+    done = bench.reconcile()
+    left = bench.store.snapshot()
+    assert done.swept == len(before) - len(left) - 1
+    assert not [key for key in left if key.startswith(("results/", "attempts/", "expiring/"))]
+    assert [key for key in left if key.startswith("models/")]
+    assert expiring_jobs(bench.store, bench.clock.now()) == []
+
+
+@pytest.mark.parametrize(("seconds", "visited"), [(0, True), (60, False), (3600, False)])
+def test_ended_jobs_are_visited_once_a_day(seconds: int, *, visited: bool) -> None:
+    bench = Bench()
+    bench.store.put(ExpiringKey(JOB).render(), b"")
+    bench.clock.advance(seconds)
+    assert (expiring_jobs(bench.store, bench.clock.now()) == [JOB]) is visited
 
 
 # --- together with others -----------------------------------------------------------------------

@@ -1,8 +1,9 @@
 import pytest
 
 from spotgrad.errors import InvalidJob
+from spotgrad.protocol.control import Control
 from spotgrad.protocol.job_file import parse_job_file
-from spotgrad.protocol.keys import CodeKey, JobFileKey, ManifestKey, SpecKey
+from spotgrad.protocol.keys import CodeKey, ControlKey, JobFileKey, ManifestKey, SpecKey
 from spotgrad.protocol.plan import CodeRef
 from spotgrad.protocol.tensors import digest
 from spotgrad.steps.submit_job import Submission, submit_job
@@ -53,6 +54,15 @@ def test_before_it_is_planned_the_same_job_is_uploaded_again(store: FakeStore) -
     submit_job(store, SUBMISSION)
     assert submit_job(store, SUBMISSION).changed
     assert store.calls["put"] == 5  # the manifest, and twice code and job file
+
+
+def test_a_wish_to_stop_an_earlier_job_of_the_name_does_not_stop_this_one(
+    store: FakeStore,
+) -> None:
+    control = ControlKey(JOB).render()
+    store.put(control, Control(want="cancel").to_json())
+    submit_job(store, SUBMISSION)
+    assert Control.from_json(store.get(control).body) == Control()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,18 @@ def test_burials_and_closed_epochs_are_read_off_the_heads() -> None:
     assert (entry.dead, entry.closed_epochs) == ((), ())
 
 
+def test_a_commit_that_gets_the_job_on_says_when_and_takes_the_cause_of_a_standstill_away() -> None:
+    stuck = BEFORE.model_copy(update={"reason": "no worker has begun anything"})
+    still = successor(stuck, stuck, commit=COMMIT, now=LATER).head
+    assert (still.progressed_at, still.reason) == (None, stuck.reason)
+    moved = successor(stuck, bury(stuck, train(1, 0), "x", None), commit=COMMIT, now=LATER).head
+    assert (moved.progressed_at, moved.reason) == (LATER, None)
+    ended = stuck.model_copy(update={"state": "CANCELLED"})
+    assert successor(stuck, ended, commit=COMMIT, now=LATER).head.reason == stuck.reason
+    worded = stuck.model_copy(update={"state": "PAUSED", "reason": "as the user asked"})
+    assert successor(stuck, worded, commit=COMMIT, now=LATER).head.reason == "as the user asked"
+
+
 def test_further_facts_go_into_the_entry() -> None:
     row = SetAside(epoch=1, subtask="train-000000", attempt="ab" * 4, key="key", reason="NaN")
     made = successor(BEFORE, BEFORE, commit=COMMIT, now=LATER, refused=(row,))

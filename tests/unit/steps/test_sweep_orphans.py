@@ -105,9 +105,24 @@ def test_without_orphans_the_chain_is_not_read() -> None:
     assert bench.store.calls["get"] == gets + 1  # bench.head
 
 
+def test_the_chain_is_read_as_far_back_as_the_oldest_suspect() -> None:
+    bench = Bench()
+    bench.start(8)
+    for shard in range(6):
+        bench.aggregate(bench.trained(1, shard))
+    version = bench.head.version
+    bench.store.put(ModelKey(JOB, version or 0, "ee" * 8).render(), b"")
+    bench.clock.advance(OLD)
+    head, gets = bench.head, bench.store.calls["get"]
+    assert sweep_orphans(bench.store, head, bench.clock.now()) == 1
+    read = bench.store.calls["get"] - gets
+    assert read == len([1 for _, entry in walk_back(bench.store, head) if entry.version == 6]) + 1
+    assert written(bench) == named(bench)
+
+
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
 def test_a_broken_chain_deletes_nothing(bench: Bench, damage: str) -> None:
-    key = list(walk_back(bench.store, bench.head))[-1][0]
+    key = list(walk_back(bench.store, bench.head))[1][0]
     if damage == "missing":
         bench.store.delete(key)
     else:

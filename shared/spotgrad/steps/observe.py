@@ -1,0 +1,66 @@
+"""Observe: what the attempt records and the queue say of a job's open subtasks.
+
+Reads alone. Ages come from the store's modification times, never from a worker's clock; how long
+an attempt lasted is a difference of one worker's clock.
+"""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from spotgrad.planning.leases import LONGEST_WAIT, Sighting, Sky
+from spotgrad.planning.standing import open_items
+from spotgrad.ports import ObjectInfo, TaskGauge
+from spotgrad.protocol.head import Head
+from spotgrad.protocol.keys import AttemptKey, attempts_prefix
+from spotgrad.steps.attempt_reader import AttemptReader, lasted
+from spotgrad.steps.documents import keyed
+from spotgrad.steps.world import World
+
+DURATIONS_READ = 20
+"""How many attempts at finished subtasks are read to learn how long one takes."""
+
+
+def observe(world: World, gauge: TaskGauge, lease_seconds: int, head: Head) -> Sky:
+    """Read the attempts of the open epochs, and how deep the queue is."""
+    open_now = {(item.epoch, item.subtask) for item in open_items(head)}
+    sightings: dict[tuple[int, str], list[Sighting]] = {}
+    finished: list[ObjectInfo] = []
+    for epoch in sorted({epoch for epoch, _ in open_now}):
+        for info, key in keyed(world.store, attempts_prefix(head.job, epoch), AttemptKey):
+            subtask = (key.epoch, key.subtask)
+            if subtask in open_now:
+                sightings.setdefault(subtask, []).extend(_sightings(world.attempts, info, head))
+            elif key.subtask.startswith("train"):
+                finished.append(info)
+    sky = Sky(sightings, (), gauge.depth(), lease_seconds, world.clock.now())
+    if not _somebody_is_slow(head, sky):
+        return sky
+    durations = _durations(world.attempts, finished[:DURATIONS_READ], head)
+    return replace(sky, durations_seconds=durations)
+
+
+def _somebody_is_slow(head: Head, sky: Sky) -> bool:
+    """Return whether it matters how long others took: the usual minute does without."""
+    lease = timedelta(seconds=sky.lease_seconds)
+    seen = (one for attempts in sky.sightings.values() for one in attempts)
+    if any(sky.now - one.began_at > lease for one in seen):
+        return True
+    groups = (*head.epochs, *head.late, *head.evaluations)
+    return any(sky.now - one.issued_at > LONGEST_WAIT for one in groups)
+
+
+def _sightings(reader: AttemptReader, info: ObjectInfo, head: Head) -> list[Sighting]:
+    attempt = reader.read(info, head)
+    if attempt is None:
+        return []
+    return [Sighting(info.modified_at, attempt.outcome, lasted(attempt))]
+
+
+def _durations(reader: AttemptReader, infos: list[ObjectInfo], head: Head) -> list[float]:
+    """Return how long the attempts that came to a result took."""
+    attempts = [reader.read(info, head) for info in infos]
+    return [
+        lasted(one).total_seconds()
+        for one in attempts
+        if one is not None and one.outcome == "uploaded"
+    ]

@@ -1,0 +1,135 @@
+"""Everything together, with the SDK that workers and functions use, before a real emulator."""
+
+import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import boto3.session
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError, ConnectionClosedError
+
+from infra.local.chaos.injector import Injector
+from infra.local.chaos.spec import ChaosSpec, parse_chaos
+from infra.local.cloud import Cloud
+from infra.local.emulator import Emulator
+from infra.local.environment import ACCESS_KEY, REGION, SECRET_KEY
+from spotgrad.aws.clients import Clients
+
+if TYPE_CHECKING:  # the stubs are a development tool
+    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
+
+RECORD = "attempts/j/000001/train-000000/aaaaaaaaaaaaaaaa.json"
+
+
+@pytest.fixture
+def injectors() -> Iterator[list[Injector]]:
+    made: list[Injector] = []
+    yield made
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def inject(emulator: Emulator, injectors: list[Injector]) -> "Inject":
+    return Inject(emulator, injectors)
+
+
+class Inject:
+    def __init__(self, emulator: Emulator, made: list[Injector]) -> None:
+        self._emulator = emulator
+        self._made = made
+
+    def __call__(self, spec: ChaosSpec) -> Injector:
+        self._made.append(Injector(spec, self._emulator.endpoint_url))
+        return self._made[-1]
+
+
+def clients_of(url: str, caller: str) -> Clients:
+    """Return clients that try once."""
+    session = boto3.session.Session(ACCESS_KEY, SECRET_KEY, region_name=REGION)
+    config = Config(
+        proxies={},
+        retries={"total_max_attempts": 1},
+        user_agent_appid=caller,  # type: ignore[call-arg]  # newer than the stubs
+        s3={"addressing_style": "path"},
+    )
+    return Clients(
+        s3=session.client("s3", endpoint_url=url, config=config),
+        sqs=session.client("sqs", endpoint_url=url, config=config),
+    )
+
+
+def test_without_faults_everything_works(inject: Inject, cloud: Cloud) -> None:
+    clients = clients_of(inject(ChaosSpec()).url, "local-1")
+    clients.s3.put_object(Bucket=cloud.bucket, Key="a b/ü", Body=b"x" * 300_000)
+    answer = clients.s3.get_object(Bucket=cloud.bucket, Key="a b/ü")
+    assert answer["Body"].read() == b"x" * 300_000
+    listing = clients.s3.list_objects_v2(Bucket=cloud.bucket, Prefix="a b/")
+    assert [row["Key"] for row in listing["Contents"]] == ["a b/ü"]
+    clients.s3.head_object(Bucket=cloud.bucket, Key="a b/ü")
+    clients.s3.delete_object(Bucket=cloud.bucket, Key="a b/ü")
+    url = cloud.queue_urls["SubtasksQueue"]
+    clients.sqs.send_message_batch(QueueUrl=url, Entries=[{"Id": "1", "MessageBody": "m"}])
+    (found,) = clients.sqs.receive_message(QueueUrl=url)["Messages"]
+    assert found["Body"] == "m"
+    clients.sqs.delete_message(QueueUrl=url, ReceiptHandle=found["ReceiptHandle"])
+    assert "Messages" not in clients.sqs.receive_message(QueueUrl=url, WaitTimeSeconds=1)
+
+
+def test_the_sdk_knows_that_it_is_throttled(inject: Inject, cloud: Cloud) -> None:
+    injector = inject(ChaosSpec(throttle=1.0))
+    clients = clients_of(injector.url, "local-1")
+    with pytest.raises(ClientError, match="SlowDown"):
+        clients.s3.get_object(Bucket=cloud.bucket, Key="k")
+    with pytest.raises(ClientError, match="RequestThrottled"):
+        clients.sqs.receive_message(QueueUrl=cloud.queue_urls["SubtasksQueue"])
+    assert injector.counts == {"throttle": 2}
+    injector.calm()
+    clients.sqs.receive_message(QueueUrl=cloud.queue_urls["SubtasksQueue"])
+    assert injector.counts == {"throttle": 2}
+
+
+@pytest.mark.parametrize(("kind", "number"), [("kill", signal.SIGKILL), ("notice", signal.SIGTERM)])
+def test_a_worker_gets_its_signal_by_name(
+    inject: Inject, cloud: Cloud, kind: str, number: int
+) -> None:
+    injector = inject(parse_chaos(f"{kind}=1"))
+    got: list[tuple[str, int]] = []
+    injector.arm_workers(lambda name, signal_: not got.append((name, signal_)))  # type: ignore[func-returns-value]  # always true
+    s3 = clients_of(injector.url, "local-7").s3
+    s3.put_object(Bucket=cloud.bucket, Key=RECORD, Body=b'{"outcome": null}')
+    try:
+        key = RECORD.replace("attempts", "results").replace("json", "safetensors")
+        s3.put_object(Bucket=cloud.bucket, Key=key, Body=b"r")
+    except ConnectionClosedError:
+        assert kind == "kill"
+    assert got == [("local-7", number)]
+    assert injector.counts == {kind: 1}
+
+
+def test_a_function_is_crashed_by_name(inject: Inject, cloud: Cloud) -> None:
+    injector = inject(ChaosSpec(aggregator_crash=1.0))
+    crashed: list[str] = []
+    injector.arm_functions(lambda name: not crashed.append(name))  # type: ignore[func-returns-value]  # always true
+    s3 = clients_of(injector.url, "AggregateFunction-1").s3
+    with pytest.raises(ConnectionClosedError):
+        s3.put_object(Bucket=cloud.bucket, Key="state/j/head.json", Body=b"{}")
+    assert crashed == ["AggregateFunction-1"]
+    assert injector.counts == {"aggregator-crash": 1}
+
+
+def test_what_is_sent_comes_twice(inject: Inject, cloud: Cloud, clients: Clients) -> None:
+    injector = inject(ChaosSpec(duplicate=1.0))
+    url = cloud.queue_urls["SubtasksQueue"]
+    entries: list[SendMessageBatchRequestEntryTypeDef] = [
+        {"Id": str(number), "MessageBody": f"m{number}"} for number in range(3)
+    ]
+    clients_of(injector.url, "PlanFunction-0").sqs.send_message_batch(QueueUrl=url, Entries=entries)
+    attributes = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
+    depth = sum(
+        int(attributes["Attributes"][name])
+        for name in ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed")
+    )
+    assert depth == 6
+    assert injector.counts == {"duplicate": 3}
