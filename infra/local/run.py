@@ -24,6 +24,7 @@ from spotgrad.protocol.plan import JobPlan
 from spotgrad.steps.change_control import change_control
 from spotgrad.steps.documents import find_head, read_plan
 from spotgrad.steps.read_status import Status, describe, read_status
+from spotgrad.steps.receipt import find_receipt
 from spotgrad.steps.submit_job import Submission, submit_job
 from spotgrad.system import SystemClock, new_id
 
@@ -124,14 +125,16 @@ class LocalRun:
             raise StoreUnavailable(f"the local AWS emulator ended; see {self._home.logs}")
 
     def _look(self) -> Status | None:
-        """Read the head alone: this run knows its workers, and a plan never changes."""
+        """Read head and receipt alone: this run knows its workers, and a plan never changes."""
         job = self._options.job.spec.name
         present = find_head(self.stack.store, job)
         if present is None:
             return self._before_planning(job)
         if self._plan is None:
             self._plan = read_plan(self.stack.store, job)
-        return describe(present.head, self._plan, self.fleet.pids)
+        priced = self._plan.spec.workers.usd_per_hour is not None
+        receipt = find_receipt(self.stack.store, present.head) if priced else None
+        return describe(present.head, self._plan, self.fleet.pids, receipt)
 
     def _before_planning(self, job: str) -> Status | None:
         try:
