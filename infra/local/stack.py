@@ -119,6 +119,7 @@ class Stack:
             "SPOTGRAD_WORKER_NAME": name,
             "OMP_NUM_THREADS": "1",
             CALLER: name,
+            **(self.chaos.worker_environment(name) if self.chaos else {}),
         }
         return child_environment(self.endpoint_url, extra=extra)
 
