@@ -5,9 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
+from infra.local.chaos.aftermath import read_aftermath
 from infra.local.chaos.spec import parse_chaos
 from infra.local.home import Home
-from infra.local.run import LocalRun, RunOptions, local_run
+from infra.local.run import LocalRun, Outcome, RunOptions, local_run
 from spotgrad.cli.display import open_display, state_style
 from spotgrad.cli.job import load_job
 from spotgrad.cli.output import Output
@@ -86,7 +87,7 @@ def _report(running: LocalRun, home: Home, output: Output) -> int:
     document |= {
         "model": model,
         "audit": list(findings) or "clean",
-        "chaos": running.stack.chaos.counts if running.stack.chaos else {},
+        "chaos": running.outcome.chaos,
         "leftover": {
             "messages": sum(running.outcome.leftover_messages.values()),
             "processes": len(running.fleet.pids),
@@ -94,7 +95,18 @@ def _report(running: LocalRun, home: Home, output: Output) -> int:
     }
     output.document(document)
     _summary(output, document, home)
+    if running.outcome.chaos and head:
+        _say_chaos(running.outcome, store, output)
     return SUCCEEDED if document.get("state") == "SUCCEEDED" and not findings else FAILED
+
+
+def _say_chaos(outcome: Outcome, store: ObjectReader, output: Output) -> None:
+    """Say what was injected and what became of it."""
+    job = outcome.status.job if outcome.status else ""
+    after = read_aftermath(store, job, outcome.functions, outcome.workers_replaced)
+    output.say()
+    rows = [(kind, count, after.of(kind)) for kind, count in sorted(outcome.chaos.items())]
+    output.table(("chaos", "injected", "what became of it"), rows)
 
 
 def _pull(store: ObjectReader, head: Head | None, home: Home) -> Path | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event
 
 from infra.local.chaos.spec import ChaosSpec
+from infra.local.counters import Counts
 from infra.local.dataset import push_beside
 from infra.local.delivery import Delivery, once
 from infra.local.fleet import Fleet
@@ -57,6 +58,9 @@ class Outcome:
     status: Status | None = None
     leftover_messages: Mapping[str, int] = field(default_factory=dict)
     workers_replaced: int = 0
+    chaos: Mapping[str, int] = field(default_factory=dict)
+    """How often each fault that was asked for was injected."""
+    functions: Mapping[str, Counts] = field(default_factory=dict)
 
 
 class LocalRun:
@@ -109,11 +113,12 @@ class LocalRun:
 
     def drain(self) -> None:
         """Let workers drop the messages that nobody needs any more, then count what is left."""
-        self.stack.calm()
+        self.outcome.chaos = self.stack.calm()
         deadline = self._clock.monotonic() + DRAIN_SECONDS
         while any(self.stack.depths().values()) and self._clock.monotonic() < deadline:
             self._tend()
             self._wait.wait(POLL_SECONDS)
+        self.outcome.functions = self.stack.pump.counters.snapshot()
         self.outcome.leftover_messages = {
             name: depth for name, depth in self.stack.depths().items() if depth
         }
