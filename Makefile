@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: help install demo test check fast clean
+.PHONY: help install demo test check fast chaos soak clean
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -34,6 +34,12 @@ check: install  ## linters, types and architecture only
 
 fast: install  ## the unit tests alone
 	$(BIN)/python -m pytest tests/unit tests/functions
+
+chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
+	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py
+
+soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory that stays flat (an hour)
+	$(BIN)/python benchmarks/soak.py
 
 clean:  ## remove what was built and what local runs left
 	rm -rf $(VENV) .spotgrad .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

@@ -22,7 +22,7 @@ from spotgrad.protocol.attempt import AttemptOutcome
 from spotgrad.protocol.keys import PartialKey, ResultKey
 from spotgrad.protocol.partial import PartialMetadata, write_partial
 from spotgrad.protocol.result import Outcome, ResultMetadata
-from spotgrad.protocol.tensors import encode
+from spotgrad.protocol.tensors import checksum, encode
 from spotgrad.settings import MissingSetting
 from worker_image.assignment import Assignment, Options, Ports
 from worker_image.attempts import AttemptRecord
@@ -187,6 +187,7 @@ class Handler:
             subtask=it.subtask.subtask,
             attempt=it.attempt,
             worker=self._options.worker,
+            data_crc32=checksum(tensors),
             outcome=outcome,
         )
         return encode(tensors, metadata.to_header())

@@ -9,7 +9,7 @@ import typer
 from infra.local.chaos.spec import parse_chaos
 from infra.local.home import Home
 from infra.local.interrupt import interruptible
-from infra.local.report import make_report, show_report
+from infra.local.report import make_report, show_chaos, show_report
 from infra.local.run import Outcome, RunOptions, local_run
 from spotgrad.cli.display import open_display
 from spotgrad.cli.job import load_job
@@ -66,6 +66,7 @@ def run(  # noqa: PLR0913 -- a parameter is an option
         raise
     report = make_report(outcome, home)
     show_report(report, home, output)
+    show_chaos(outcome, home, output)
     raise typer.Exit(SUCCEEDED if report.good else FAILED)
 
 

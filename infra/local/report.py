@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.local.chaos.aftermath import read_aftermath
 from infra.local.home import Home
 from infra.local.run import Outcome
 from spotgrad.cli.display import state_style
@@ -68,6 +69,18 @@ def show_report(report: Report, home: Home, output: Output) -> None:
         )
         output.say(f"  spotgrad versions {home.job} --bucket {home.bucket}")
         output.say(f"  spotgrad audit {home.job} --bucket {home.bucket}")
+
+
+def show_chaos(outcome: Outcome, home: Home, output: Output) -> None:
+    """Say what was injected and what became of it; nothing in a run without chaos."""
+    if not outcome.chaos or outcome.status is None or find_head(home.kept, home.job) is None:
+        return
+    after = read_aftermath(
+        home.kept, outcome.status.job, outcome.functions, outcome.workers_replaced
+    )
+    output.say()
+    rows = [(kind, count, after.of(kind)) for kind, count in sorted(outcome.chaos.items())]
+    output.table(("chaos", "injected", "what became of it"), rows)
 
 
 def _judge(status: Status, home: Home) -> tuple[Path | None, Sequence[str]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from threading import Event
 
 from infra.local.child import is_left
+from infra.local.counters import Counts
 from infra.local.fleet import Fleet
 from infra.local.home import Home
 from infra.local.interrupt import uninterrupted
@@ -22,6 +23,7 @@ from spotgrad.protocol.plan import JobPlan
 from spotgrad.steps.change_control import change_control
 from spotgrad.steps.documents import find_head, read_plan
 from spotgrad.steps.read_status import Status, describe, read_status
+from spotgrad.steps.receipt import find_receipt
 from spotgrad.steps.submit_job import Submission, submit_job
 from spotgrad.system import SystemClock, new_id
 
@@ -44,7 +46,8 @@ class Outcome:
     leftover_processes: int = 0
     workers_replaced: int = 0
     chaos: Mapping[str, int] = field(default_factory=dict)
-    """What was injected, by kind."""
+    """How often each fault that was asked for was injected."""
+    functions: Mapping[str, Counts] = field(default_factory=dict)
 
 
 class LocalRun:
@@ -98,19 +101,18 @@ class LocalRun:
 
     def drain(self) -> None:
         """Let workers drop the messages that nobody needs any more, then count what is left."""
-        self.stack.calm()
+        self.outcome.chaos = self.stack.calm()
         deadline = self._clock.monotonic() + DRAIN_SECONDS
         while self.stack.busy() and self._clock.monotonic() < deadline:
             self._tend()
             self._wait.wait(POLL_SECONDS)
+        self.outcome.functions = self.stack.pump.counters.snapshot()
         self.outcome.leftover_messages = {
             name: depth for name, depth in self.stack.depths().items() if depth
         }
 
     def end(self) -> None:
         """Stop the events, save the bucket and end the workers."""
-        if self.stack.chaos is not None:
-            self.outcome.chaos = self.stack.chaos.counts
         self.fleet.dismiss()
         try:
             self.stack.stop()
@@ -128,13 +130,15 @@ class LocalRun:
             raise StoreUnavailable(f"the local AWS emulator ended; see {self._home.logs}")
 
     def _look(self) -> Status | None:
-        """Read the head alone: this run knows its workers, and a plan never changes."""
+        """Read head and receipt alone: this run knows its workers, and a plan never changes."""
         present = find_head(self.stack.store, self._job)
         if present is None:
             return self._before_planning()
         if self._plan is None:
             self._plan = read_plan(self.stack.store, self._job)
-        return describe(present.head, self._plan, self.fleet.pids)
+        priced = self._plan.spec.workers.usd_per_hour is not None
+        receipt = find_receipt(self.stack.store, present.head) if priced else None
+        return describe(present.head, self._plan, self.fleet.pids, receipt)
 
     def _before_planning(self) -> Status | None:
         try:

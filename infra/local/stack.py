@@ -101,10 +101,12 @@ class Stack:
         self._pumping.callback(self.pump.stop)
         self.pump.start()
 
-    def calm(self) -> None:
-        """Let no more go wrong."""
-        if self.chaos is not None:
-            self.chaos.calm()
+    def calm(self) -> Mapping[str, int]:
+        """Let no more go wrong; return how often what did."""
+        if self.chaos is None:
+            return {}
+        self.chaos.calm()
+        return self.chaos.counts
 
     def stop(self) -> None:
         """Stop the events, so that the bucket is at rest; the emulator lives on until the end."""
@@ -120,6 +122,7 @@ class Stack:
             "SPOTGRAD_WORKER_NAME": name,
             "OMP_NUM_THREADS": "1",
             CALLER: name,
+            **(self.chaos.worker_environment(name) if self.chaos else {}),
         }
         return child_environment(self.endpoint_url, extra=extra)
 

@@ -1,3 +1,4 @@
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -8,12 +9,15 @@ from spotgrad.errors import AccessDenied, StoreUnavailable
 from spotgrad.ports import Message
 from spotgrad.protocol.keys import AttemptKey, HeadKey, ResultKey, SpecKey
 from spotgrad.protocol.result import Base, Evaluated, Failed, Initialized, Sum, Trained
+from spotgrad.protocol.tensors import checksum
 from tests.fakes.faults import Fault
 from tests.fakes.ids import FakeIds
 from tests.fakes.queue import FakeQueue
 from tests.fakes.store import Write
 from tests.worker_image import hooks
 from tests.worker_image.world import LEASE_SECONDS, SERVER, World, columns, epoch_progress, members
+from worker_image.cache import MemoryCache
+from worker_image.exit_codes import BadDisk
 from worker_image.lease import HeldTooLong, Lease
 from worker_image.loop import TROUBLE_PAUSES_SECONDS
 from worker_image.state import Arrays
@@ -64,6 +68,7 @@ def test_a_training_subtask_from_message_to_result(world: World) -> None:
     assert (metadata.epoch, metadata.subtask) == (1, "train-000001")
     assert (metadata.attempt, metadata.worker) == (FIRST, "test-worker")
     assert file.tensors.keys() == SERVER.keys()
+    assert metadata.data_crc32 == checksum(file.tensors)
     assert not np.array_equal(file.tensors["layer.weight"], SERVER["layer.weight"])
     assert world.queue.bodies() == []
     attempt = world.attempt("train-000001")
@@ -198,6 +203,8 @@ def test_an_exception_of_user_code_is_a_result(raising: World) -> None:
     assert isinstance(metadata.outcome, Failed)
     assert metadata.outcome.error == "ValueError: label 7 is not known"
     assert metadata.outcome.batch_idx == 1
+    assert metadata.outcome.shard == raising.manifest.splits["train"].shards[0].key
+    assert len(set(metadata.outcome.rows)) == 2
     assert 'tiny_task.py", line' in metadata.outcome.traceback
     assert file.tensors == {}
     assert raising.queue.bodies() == []
@@ -452,6 +459,69 @@ def test_what_a_person_has_to_mend_gives_the_message_back_and_ends_the_worker(
         world.work()
     assert world.queue.in_flight() == 0
     assert world.attempt("train-000000").outcome == "returned"
+
+
+class FullCache(MemoryCache):
+    """A cache on a disk that is full."""
+
+    def put(self, sha256: str, body: bytes) -> None:
+        del sha256, body
+        raise BadDisk("cache: [Errno 28] No space left on device: use another machine")
+
+
+def check_left_for_another_machine(world: World) -> None:
+    assert world.results() == []
+    assert not [key for key in world.store.snapshot() if key.startswith("partial/")]
+    assert (world.queue.in_flight(), len(world.queue.bodies())) == (0, 1)
+    assert world.attempt("train-000000").outcome == "returned"
+
+
+def test_a_full_disk_gives_the_message_back_and_ends_the_worker(world: World) -> None:
+    world.send("train-000000")
+    with pytest.raises(BadDisk):
+        world.work(cache=FullCache())
+    check_left_for_another_machine(world)
+
+
+def test_a_disk_too_full_for_the_code_is_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(world.code, "install", full)
+    world.send("train-000000")
+    with pytest.raises(BadDisk, match=r"code bundle jobs/tiny-job/code-\w+\.zip: "):
+        world.work()
+    check_left_for_another_machine(world)
+
+
+def test_a_disk_that_fills_up_under_user_code_is_no_failure_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(index: int) -> None:
+        if index:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(hooks, "on_batch", full)
+    world.send("train-000000")
+    with pytest.raises(BadDisk, match="subtask=train-000000 attempt="):
+        world.work()
+    check_left_for_another_machine(world)
+
+
+def test_any_other_error_of_the_code_bundle_is_a_failure(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(world.code, "install", broken)
+    world.send("train-000000")
+    world.work()
+    ((metadata, _),) = world.results()
+    assert isinstance(metadata.outcome, Failed)
+    assert "Permission denied" in metadata.outcome.error
 
 
 # ------------------------------------------------------------------ idleness

@@ -29,7 +29,7 @@ FIRST_GUESS_SECONDS: Final = 0.1
 Strike = Callable[[str], bool]
 """Strikes the worker of that name; returns whether it was there."""
 
-StartTimer = Callable[[float, Callable[[], None]], Callable[[], None]]
+StartTimer = Callable[[float, Callable[[], object]], Callable[[], None]]
 """Lets something happen after some seconds; returns how to call it off."""
 
 
@@ -42,7 +42,7 @@ class _Doom:
     cancel: Callable[[], None]
 
 
-def start_timer(seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+def start_timer(seconds: float, act: Callable[[], object]) -> Callable[[], None]:
     """Let ``act`` happen after ``seconds``, in a thread; return how to call it off."""
     timer = threading.Timer(seconds, act)
     timer.daemon = True

@@ -106,6 +106,9 @@ class ResultMetadata(Header):
     subtask: SubtaskText
     attempt: Identifier
     worker: str
+    data_crc32: int | None = Field(default=None, ge=0, lt=2**32)
+    """Of the tensors' data, made where they were made: a number that changed on its way may well
+    be finite, and no later check would know it from a good one."""
     outcome: Outcome
 
 

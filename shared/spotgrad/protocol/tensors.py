@@ -9,6 +9,7 @@ Invariant: equal mappings give equal bytes, and ``decode(encode(t, m))`` is ``t`
 
 import hashlib
 import math
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,15 +51,14 @@ def encode(tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> 
         Malformed: a dtype that has no place in the format, the name ``__metadata__``, text that
             is not Unicode, or names and metadata beyond the header's limit.
     """
-    names = {name: _dtype_name(name, array.dtype) for name, array in tensors.items()}
-    order = sorted(names, key=lambda name: (-_SIZES[names[name]], name))
+    names = _in_order(tensors)
     entries: dict[str, Entry] = {}
     chunks: list[memoryview] = []
     end = 0
-    for name in order:
+    for name, dtype in names.items():
         begin, end = end, end + tensors[name].nbytes
-        entries[name] = Entry(names[name], tensors[name].shape, begin, end)
-        chunks.append(_bytes_of(tensors[name], _DTYPES[names[name]]))
+        entries[name] = Entry(dtype, tensors[name].shape, begin, end)
+        chunks.append(_bytes_of(tensors[name], _DTYPES[dtype]))
     return b"".join([write_header(entries, metadata), *chunks])
 
 
@@ -92,9 +92,27 @@ def read_metadata(body: bytes | memoryview) -> dict[str, str]:
     return read_header(memoryview(body).cast("B"), _SIZES).metadata
 
 
+def checksum(tensors: Mapping[str, NDArray[Any]]) -> int:
+    """Return the CRC-32 of the data that ``encode`` writes: against accidents, not against people.
+
+    Raises:
+        Malformed: as ``encode``.
+    """
+    found = 0
+    for name, dtype in _in_order(tensors).items():
+        found = zlib.crc32(_bytes_of(tensors[name], _DTYPES[dtype]), found)
+    return found
+
+
 def digest(body: bytes | memoryview) -> str:
     """Return the SHA-256 of ``body`` in lower-case hexadecimal."""
     return hashlib.sha256(body).hexdigest()
+
+
+def _in_order(tensors: Mapping[str, NDArray[Any]]) -> dict[str, str]:
+    """Return the dtype of each tensor, in the order of the data."""
+    names = {name: _dtype_name(name, array.dtype) for name, array in tensors.items()}
+    return dict(sorted(names.items(), key=lambda named: (-_SIZES[named[1]], named[0])))
 
 
 def _dtype_name(name: str, dtype: np.dtype[Any]) -> str:

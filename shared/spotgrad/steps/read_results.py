@@ -15,7 +15,7 @@ from spotgrad.merging.admission import inspect
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.result import Base, Initialized, ModelMetadata, ResultMetadata, Role, Trained
-from spotgrad.protocol.tensors import decode, digest
+from spotgrad.protocol.tensors import checksum, decode, digest
 from spotgrad.steps.decide_results import Arrival
 from spotgrad.steps.model_file import ModelReader
 
@@ -54,6 +54,9 @@ def _inspected(
     claimed = (metadata.job, metadata.epoch, metadata.subtask, metadata.attempt)
     if claimed != (key.job, key.epoch, key.subtask, key.attempt):
         return f"its header belongs to {'/'.join(map(str, claimed))}", None
+    damage = _damage(metadata.data_crc32, tensors)
+    if damage:
+        return damage, None
     outcome = metadata.outcome
     if isinstance(outcome, Initialized):
         found = inspect(None, None, tensors, outcome.roles, 1)
@@ -65,6 +68,14 @@ def _inspected(
         return start, None
     found = inspect(start, start, tensors, outcome.roles, outcome.samples)
     return found.problem, found.update_norm
+
+
+def _damage(promised_crc32: int | None, tensors: Tensors) -> str | None:
+    if promised_crc32 is None:
+        return None
+    found = checksum(tensors)
+    promise = f"expected {promised_crc32:08x}, as its header says: it was damaged on its way"
+    return None if found == promised_crc32 else f"the data's CRC-32 is {found:08x}: {promise}"
 
 
 def _roles_problem(tensors: Tensors, roles: Mapping[str, Role]) -> str | None:

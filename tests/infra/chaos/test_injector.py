@@ -1,25 +1,21 @@
 """Everything together, with the SDK that workers and functions use, before a real emulator."""
 
 import signal
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import boto3.session
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from infra.local.chaos.injector import Injector
-from infra.local.chaos.spec import ChaosSpec, parse_chaos
-from infra.local.cloud import Cloud
+from infra.local.chaos.injector import NOTICE_SECONDS, Injector
+from infra.local.chaos.spec import ChaosSpec
+from infra.local.cloud import Cloud, queue_depth
 from infra.local.emulator import Emulator
 from infra.local.environment import ACCESS_KEY, REGION, SECRET_KEY
 from spotgrad.aws.clients import Clients
-
-if TYPE_CHECKING:  # the stubs are a development tool
-    from mypy_boto3_sqs.type_defs import SendMessageBatchRequestEntryTypeDef
-
-RECORD = "attempts/j/000001/train-000000/aaaaaaaaaaaaaaaa.json"
+from spotgrad.system import SystemClock
+from worker_image.machine import InstanceMetadata
 
 
 @pytest.fixture
@@ -90,22 +86,54 @@ def test_the_sdk_knows_that_it_is_throttled(inject: Inject, cloud: Cloud) -> Non
     assert injector.counts == {"throttle": 2}
 
 
-@pytest.mark.parametrize(("kind", "number"), [("kill", signal.SIGKILL), ("notice", signal.SIGTERM)])
-def test_a_worker_gets_its_signal_by_name(
-    inject: Inject, cloud: Cloud, kind: str, number: int
+class Worker:
+    """Begins an attempt and delivers it at once; remembers the signals it was sent."""
+
+    def __init__(self, injector: Injector, bucket: str) -> None:
+        self.signals: list[tuple[str, int]] = []
+        injector.arm_workers(self._signal)
+        self._s3 = clients_of(injector.url, "local-7").s3
+        self._bucket = bucket
+
+    def _signal(self, name: str, number: int) -> bool:
+        self.signals.append((name, number))
+        return True
+
+    def work(self, subtask: str) -> None:
+        record = f"attempts/j/000001/{subtask}/aaaaaaaaaaaaaaaa.json"
+        self._s3.put_object(Bucket=self._bucket, Key=record, Body=b'{"outcome": null}')
+        result = f"results/j/000001/{subtask}/aaaaaaaaaaaaaaaa.safetensors"
+        self._s3.put_object(Bucket=self._bucket, Key=result, Body=b"r")
+
+
+def test_a_worker_is_killed_by_name(inject: Inject, cloud: Cloud) -> None:
+    injector = inject(ChaosSpec(kill=1.0))
+    worker = Worker(injector, cloud.bucket)
+    with pytest.raises(ConnectionClosedError):
+        worker.work("train-000000")
+    assert worker.signals == [("local-7", signal.SIGKILL)]
+    assert injector.counts == {"kill": 1}
+
+
+def test_a_machine_goes_after_a_notice_by_signal_or_by_metadata(
+    inject: Inject, cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    injector = inject(parse_chaos(f"{kind}=1"))
-    got: list[tuple[str, int]] = []
-    injector.arm_workers(lambda name, signal_: not got.append((name, signal_)))  # type: ignore[func-returns-value]  # always true
-    s3 = clients_of(injector.url, "local-7").s3
-    s3.put_object(Bucket=cloud.bucket, Key=RECORD, Body=b'{"outcome": null}')
-    try:
-        key = RECORD.replace("attempts", "results").replace("json", "safetensors")
-        s3.put_object(Bucket=cloud.bucket, Key=key, Body=b"r")
-    except ConnectionClosedError:
-        assert kind == "kill"
-    assert got == [("local-7", number)]
-    assert injector.counts == {kind: 1}
+    timers: list[tuple[float, Callable[[], object]]] = []
+    monkeypatch.setattr(
+        "infra.local.chaos.injector.start_timer", lambda *timer: timers.append(timer)
+    )
+    for seed in range(8):
+        injector = inject(ChaosSpec(notice=1.0, seed=seed))
+        worker = Worker(injector, cloud.bucket)
+        worker.work("train-000000")
+        ((name, number),) = worker.signals
+        endpoint = injector.worker_environment(name)["SPOTGRAD_METADATA_ENDPOINT"]
+        notice = InstanceMetadata(endpoint, SystemClock(), timeout_seconds=20).ask()
+        assert (number, notice is None) in [(signal.SIGTERM, True), (0, False)]
+        assert injector.counts == {"notice": 1}
+        seconds, act = timers.pop()
+        assert (seconds, act()) == (NOTICE_SECONDS, True)
+        assert worker.signals[1:] == [("local-7", signal.SIGKILL)]
 
 
 def test_a_function_is_crashed_by_name(inject: Inject, cloud: Cloud) -> None:
@@ -122,14 +150,8 @@ def test_a_function_is_crashed_by_name(inject: Inject, cloud: Cloud) -> None:
 def test_what_is_sent_comes_twice(inject: Inject, cloud: Cloud, clients: Clients) -> None:
     injector = inject(ChaosSpec(duplicate=1.0))
     url = cloud.queue_urls["SubtasksQueue"]
-    entries: list[SendMessageBatchRequestEntryTypeDef] = [
-        {"Id": str(number), "MessageBody": f"m{number}"} for number in range(3)
-    ]
-    clients_of(injector.url, "PlanFunction-0").sqs.send_message_batch(QueueUrl=url, Entries=entries)
-    attributes = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
-    depth = sum(
-        int(attributes["Attributes"][name])
-        for name in ("ApproximateNumberOfMessages", "ApproximateNumberOfMessagesDelayed")
+    clients_of(injector.url, "PlanFunction-0").sqs.send_message_batch(
+        QueueUrl=url, Entries=[{"Id": name, "MessageBody": name} for name in "abc"]
     )
-    assert depth == 6
+    assert queue_depth(url, clients) == 6
     assert injector.counts == {"duplicate": 3}

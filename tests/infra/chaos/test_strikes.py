@@ -22,10 +22,10 @@ class Timers:
     """Timers that end when the test says so."""
 
     def __init__(self) -> None:
-        self.waiting: list[tuple[float, Callable[[], None]]] = []
+        self.waiting: list[tuple[float, Callable[[], object]]] = []
         self.cancelled = 0
 
-    def start(self, seconds: float, act: Callable[[], None]) -> Callable[[], None]:
+    def start(self, seconds: float, act: Callable[[], object]) -> Callable[[], None]:
         self.waiting.append((seconds, act))
         return self._cancel
 

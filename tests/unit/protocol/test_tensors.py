@@ -1,6 +1,7 @@
 import hashlib
 import json
 import pickle  # noqa: TID251 - to prove that a pickle is refused and never run
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
-from spotgrad.protocol.tensors import TensorFile, decode, digest, encode, read_metadata
+from spotgrad.protocol.tensors import TensorFile, checksum, decode, digest, encode, read_metadata
 
 Tensors = Mapping[str, NDArray[Any]]
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -180,6 +181,13 @@ def test_unaligned_data_is_read_correctly(padding: int) -> None:
     header = json.dumps({"w": entry("F64", [3], [0, 24])}).encode() + b" " * padding
     read = decode(file_with(header, values.tobytes())).tensors["w"]
     assert (read + 0.0).tolist() == [1.5, -2.0, 3.25]
+
+
+@given(mappings)
+def test_checksum_is_the_crc32_of_the_data_alone(tensors: Tensors) -> None:
+    body = encode(tensors, {"spotgrad": "{}"})
+    data = body[8 + int.from_bytes(body[:8], "little") :]
+    assert checksum(tensors) == checksum(decode(body).tensors) == zlib.crc32(data)
 
 
 def test_digest_is_the_sha256_of_the_file() -> None:

@@ -15,7 +15,7 @@ from spotgrad.protocol.result import (
     Sum,
     Trained,
 )
-from spotgrad.protocol.tensors import digest, encode
+from spotgrad.protocol.tensors import checksum, digest, encode
 from spotgrad.steps.model_file import ModelReader
 from spotgrad.steps.read_results import LoadedResult, load_result
 from tests.builders import JOB, ROLES, RUN, Tensors, item, put_result, tensors, train
@@ -138,6 +138,22 @@ def test_a_header_that_belongs_elsewhere_is_refused(
 ) -> None:
     found = problem(store, trained(), tensors(1.0), **claim)
     assert found == f"its header belongs to {said}"
+
+
+def test_a_number_that_changed_on_its_way_is_refused_though_it_is_finite(store: FakeStore) -> None:
+    good = checksum(tensors(1.0))
+    assert problem(store, trained(), tensors(1.0), data_crc32=good) is None
+    assert problem(store, trained(), tensors(1.5), data_crc32=good) == (
+        f"the data's CRC-32 is {checksum(tensors(1.5)):08x}: expected {good:08x}, "
+        "as its header says: it was damaged on its way"
+    )
+
+
+def test_a_first_model_that_changed_on_its_way_is_refused(store: FakeStore) -> None:
+    outcome = Initialized(roles=ROLES)
+    found = problem(store, outcome, tensors(1.0), INITIALIZE, data_crc32=1)
+    assert found is not None
+    assert "expected 00000001" in found
 
 
 @pytest.mark.parametrize("samples", [0, -1])
