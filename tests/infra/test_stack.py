@@ -2,7 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -38,16 +38,21 @@ def has(stack: Stack, key: str) -> bool:
     return True
 
 
-def test_before_it_is_started_the_bucket_announces_nothing(tmp_path: Path) -> None:
-    with Stack(StackOptions(tmp_path)) as stack:
-        stack.store.put(JobFileKey(JOB).render(), job_file())
-        assert set(stack.depths()) == set(stack.topology.queues)
-        assert not any(stack.depths().values())
-        assert not stack.busy()
-        assert stack.pids == [stack.emulator.pid]
-        stack.stop()  # with nothing begun there is nothing to stop
-        assert stack.emulator.alive
-    assert not stack.emulator.alive
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Entered, not started."""
+    with Stack(StackOptions(tmp_path_factory.mktemp("built"))) as stack:
+        yield stack
+
+
+def test_before_it_is_started_the_bucket_announces_nothing(built: Stack) -> None:
+    built.store.put(JobFileKey(JOB).render(), job_file())
+    assert set(built.depths()) == set(built.topology.queues)
+    assert not any(built.depths().values())
+    assert not built.busy()
+    assert built.pids == [built.emulator.pid]
+    built.stop()  # with nothing begun there is nothing to stop
+    assert built.emulator.alive
 
 
 def test_events_call_the_functions_until_it_stops(tmp_path: Path) -> None:
@@ -75,41 +80,38 @@ def test_events_call_the_functions_until_it_stops(tmp_path: Path) -> None:
     assert (tmp_path / "PlanFunction.log").exists()
 
 
-def test_dead_letters_keep_nobody_waiting(tmp_path: Path) -> None:
-    with Stack(StackOptions(tmp_path)) as stack:
-        redrive = stack.topology.queues[SUBTASKS].redrive
-        assert redrive is not None
-        stack.clients.sqs.send_message(
-            QueueUrl=stack.cloud.queue_urls[redrive.target], MessageBody="dead"
-        )
-        assert stack.depths()[redrive.target] == 1
-        assert not stack.busy()
-        stack.subtasks.send(["alive"])
-        assert stack.busy()
+def test_dead_letters_keep_nobody_waiting(built: Stack) -> None:
+    redrive = built.topology.queues[SUBTASKS].redrive
+    assert redrive is not None
+    dead, alive = (built.cloud.queue_urls[name] for name in (redrive.target, SUBTASKS))
+    built.clients.sqs.send_message(QueueUrl=dead, MessageBody="dead")
+    assert built.depths()[redrive.target] == 1
+    assert not built.busy()
+    built.subtasks.send(["alive"])
+    assert built.busy()
+    for url in (dead, alive):
+        built.clients.sqs.purge_queue(QueueUrl=url)
 
 
 def test_a_worker_is_told_where_its_work_is_and_nothing_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    built: Stack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "production")
     monkeypatch.setenv("SPOTGRAD_BUCKET", "production")
-    with Stack(StackOptions(tmp_path)) as stack:
-        environment = stack.worker_environment("local-7")
-        assert "AWS_PROFILE" not in environment
-        assert environment["AWS_ENDPOINT_URL"] == stack.emulator.endpoint_url
-        assert {
-            name: value for name, value in environment.items() if name.startswith("SPOTGRAD_")
-        } == {
-            "SPOTGRAD_BUCKET": stack.topology.bucket.name,
-            "SPOTGRAD_SUBTASKS_QUEUE_URL": stack.cloud.queue_urls[SUBTASKS],
-            "SPOTGRAD_LEASE_SECONDS": "5",
-            "SPOTGRAD_THREADS": "1",
-            "SPOTGRAD_WORKER_NAME": "local-7",
-        }
-        visibility = stack.clients.sqs.get_queue_attributes(
-            QueueUrl=stack.cloud.queue_urls[SUBTASKS], AttributeNames=["VisibilityTimeout"]
-        )
-        assert visibility["Attributes"]["VisibilityTimeout"] == str(stack.lease_seconds) == "5"
+    environment = built.worker_environment("local-7")
+    assert "AWS_PROFILE" not in environment
+    assert environment["AWS_ENDPOINT_URL"] == built.emulator.endpoint_url
+    assert {name: text for name, text in environment.items() if name.startswith("SPOTGRAD_")} == {
+        "SPOTGRAD_BUCKET": built.topology.bucket.name,
+        "SPOTGRAD_SUBTASKS_QUEUE_URL": built.cloud.queue_urls[SUBTASKS],
+        "SPOTGRAD_LEASE_SECONDS": "5",
+        "SPOTGRAD_THREADS": "1",
+        "SPOTGRAD_WORKER_NAME": "local-7",
+    }
+    visibility = built.clients.sqs.get_queue_attributes(
+        QueueUrl=built.cloud.queue_urls[SUBTASKS], AttributeNames=["VisibilityTimeout"]
+    )
+    assert visibility["Attributes"]["VisibilityTimeout"] == str(built.lease_seconds) == "5"
 
 
 class Mine(Exception):
