@@ -464,8 +464,7 @@ def test_what_a_person_has_to_mend_gives_the_message_back_and_ends_the_worker(
 class FullCache(MemoryCache):
     """A cache on a disk that is full."""
 
-    def put(self, sha256: str, body: bytes) -> None:
-        del sha256, body
+    def put(self, sha256: str, body: bytes) -> None:  # noqa: ARG002 - the port has them
         raise BadDisk("cache: [Errno 28] No space left on device: use another machine")
 
 

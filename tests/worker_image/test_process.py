@@ -13,9 +13,20 @@ from spotgrad.aws.clients import make_clients
 from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sqs import SqsQueue
 from spotgrad.protocol.attempt import Attempt
+from spotgrad.protocol.tensors import decode
 from tests.contract.moto_server import served
-from tests.worker_image.world import World
+from tests.worker_image.metadata_server import ACTION, Metadata, serving
+from tests.worker_image.world import TASK, World
 
+PACED = """
+import os, sys, threading
+
+class Paced(Tiny):
+    def training_step(self, batch, batch_idx):
+        print("batch", batch_idx, file=sys.stderr, flush=True)
+        threading.Event().wait(float(os.environ["PACE"]))
+        return super().training_step(batch, batch_idx)
+"""
 START = [sys.executable, "-m", "worker_image"]
 
 
@@ -50,8 +61,9 @@ def make_cloud(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[Worl
 
 
 @contextmanager
-def process(cloud: Cloud, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    environment = {**os.environ, **cloud.settings}  # noqa: TID251 - a child needs what pytest has
+def process(cloud: Cloud, *arguments: str, **settings: str) -> Iterator["subprocess.Popen[str]"]:
+    inherited = os.environ  # noqa: TID251 - a child needs what pytest has
+    environment = {**inherited, **cloud.settings, **settings}
     pipe = subprocess.PIPE
     started = subprocess.Popen(
         [*START, *arguments], stdin=pipe, stderr=pipe, text=True, env=environment
@@ -114,3 +126,69 @@ def test_a_worker_leaves_with_its_parent(
         worker.stdin.close()
         assert worker.wait(timeout=60) == 0
     assert len(cloud.queue.receive(most=1, wait_seconds=1)) == 1
+
+
+@pytest.fixture
+def long_world() -> Iterator[World]:
+    """One subtask of 200 batches, whose worker says what it does."""
+    sgd = {"name": "sgd", "lr": 0.1, "momentum": 0.9}
+    made = World(
+        task_text=TASK + PACED,
+        task="tiny_task:Paced",
+        local={"passes": 100, "batch_size": 2, "optimizer": sgd},
+    )
+    made.send("train-000000")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def metadata() -> Iterator[Metadata]:
+    with serving() as made:
+        yield made
+
+
+def sigterm(worker: "subprocess.Popen[str]", _: Metadata) -> None:
+    worker.send_signal(signal.SIGTERM)
+    worker.send_signal(signal.SIGTERM)
+
+
+def spot_notice(_: "subprocess.Popen[str]", metadata: Metadata) -> None:
+    metadata.answers[ACTION] = '{"action": "terminate", "time": "2020-01-01T00:00:00Z"}'
+
+
+@pytest.mark.timeout(300)  # two starts of torch, perhaps on a busy machine
+@pytest.mark.parametrize("give_notice", [sigterm, spot_notice])
+def test_on_notice_the_work_moves_to_the_next_worker(
+    long_world: World,
+    metadata: Metadata,
+    make_cloud: Callable[[World, str], Cloud],
+    monkeypatch: pytest.MonkeyPatch,
+    give_notice: Callable[["subprocess.Popen[str]", Metadata], None],
+) -> None:
+    cloud = make_cloud(long_world, give_notice.__name__.replace("_", "-"))
+    settings = {
+        "SPOTGRAD_NOTICE_SECONDS": "0",
+        "SPOTGRAD_NOTICE_POLL_SECONDS": "0.1",
+        "SPOTGRAD_METADATA_ENDPOINT": metadata.url,
+        "SPOTGRAD_FREE_DISK_BYTES": "0",
+    }
+    with process(cloud, PACE="0.05", **settings) as worker:
+        read_until(worker, "batch 1")
+        give_notice(worker, metadata)
+        read_until(worker, "<- returned")
+        assert worker.wait(timeout=60) == 0
+    assert len(cloud.keys("partial/tiny-job/000001/train-000000/")) == 1
+    assert cloud.keys("results/") == []
+    metadata.answers.clear()
+    with process(cloud, "--until-idle", "0", PACE="0", **settings) as worker:
+        read_until(worker, "resumed at passes=")
+        _, errors = worker.communicate(timeout=100)
+    assert worker.returncode == 0, errors
+    (key,) = cloud.keys("results/")
+    ours = decode(cloud.store.get(key).body)
+    monkeypatch.setenv("PACE", "0")
+    long_world.work()  # as if nothing had happened
+    ((_, whole),) = long_world.results()
+    for name, array in whole.tensors.items():
+        assert ours.tensors[name].tobytes() == array.tobytes()

@@ -4,7 +4,7 @@ import random
 import numpy as np
 import torch
 
-from worker_image.seeds import seed_everything, subtask_seed
+from worker_image.seeds import random_states, restore_random_states, seed_everything, subtask_seed
 
 
 def test_the_seed_of_a_subtask_is_the_digest_of_what_it_is() -> None:
@@ -29,3 +29,17 @@ def test_every_generator_that_user_code_may_draw_from_is_seeded() -> None:
 
     assert draws(2**64 - 1) == draws(2**64 - 1)
     assert not set(draws(1)) & set(draws(2))
+
+
+def test_all_generators_go_on_from_where_they_were() -> None:
+    def draw() -> list[float]:
+        pair = [float(torch.rand(())), random.gauss(0, 1)]
+        return [*pair, float(np.random.normal()), random.gauss(5, 1)]  # noqa: NPY002 - as users do
+
+    seed_everything(3)
+    draw()  # gauss and normal keep a second value back
+    states = random_states()
+    expected = [draw(), draw()]
+    seed_everything(4)
+    restore_random_states(states)
+    assert [draw(), draw()] == expected

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types as limits
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from spotgrad.protocol.bitmap import Bitmap
@@ -112,7 +112,9 @@ def _tuples(parts: tuple[Any, ...], metadata: tuple[Any, ...]) -> st.SearchStrat
 def _integers(metadata: tuple[Any, ...]) -> st.SearchStrategy[int]:
     above = _limit(metadata, limits.Gt, None)
     least = _limit(metadata, limits.Ge, None) if above is None else above + 1
-    return st.integers(least, _limit(metadata, limits.Le, None))
+    below = _limit(metadata, limits.Lt, None)
+    most = _limit(metadata, limits.Le, None) if below is None else below - 1
+    return st.integers(least, most)
 
 
 def _floats(metadata: tuple[Any, ...]) -> st.SearchStrategy[float]:
@@ -146,5 +148,6 @@ _LEAVES: dict[Any, Callable[[tuple[Any, ...]], st.SearchStrategy[Any]]] = {
     float: _floats,
     str: _strings,
     datetime: lambda _: st.datetimes(datetime(2020, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001 - hypothesis takes naive bounds
+    JsonValue: lambda _: st.none() | st.dictionaries(texts, st.integers() | texts, max_size=2),
     Bitmap: lambda _: st.lists(st.integers(0, 40), max_size=4).map(Bitmap.of),
 }
