@@ -45,6 +45,7 @@ class FakeStack:
         self.store = store
         self.pump = FakePump()
         self.emulator = FakeEmulator()
+        self.chaos = None
         self.counts = {"SubtasksQueue": 0, "SubtasksDeadLetterQueue": 0}
         self._log = log
 
@@ -53,6 +54,9 @@ class FakeStack:
 
     def stop(self) -> None:
         self._log.append("stop")
+
+    def calm(self) -> dict[str, int]:
+        return {}
 
     def busy(self) -> bool:
         return self.counts["SubtasksQueue"] > 0
