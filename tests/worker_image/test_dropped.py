@@ -138,3 +138,10 @@ def test_a_cancelled_job_ends_even_a_slow_wait(world: World) -> None:
     assert world.stop.waits == [10]
     assert world.queue.bodies() == []
     assert world.attempt("train-000000").outcome == "dropped"
+
+
+def test_a_slow_wait_is_made_in_pieces_of_a_heartbeat(world: World) -> None:
+    world.send("train-000000")
+    world.work(slow_seconds=25)
+    assert world.stop.waits == [10, 10, 5]
+    assert len(world.results()) == 1
