@@ -128,11 +128,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, response: Response) -> None:
         headers = {name: text for name, text in response.headers.items() if name not in _OF_ONE_HOP}
+        body = b""
         if self.command != "HEAD" and response.status not in _BODILESS:
-            headers["content-length"] = str(len(response.body))
+            body = response.body
+            headers["content-length"] = str(len(body))
         lines = [f"{self.protocol_version} {response.status} {_reason(response.status)}"]
         lines += [f"{name}: {text}" for name, text in headers.items()]
-        self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1") + response.body)
+        self.wfile.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
 
 
 def _reason(status: int) -> str:

@@ -78,12 +78,16 @@ def test_the_sdk_knows_that_it_is_throttled(inject: Inject, cloud: Cloud) -> Non
     clients = clients_of(injector.url, "local-1")
     with pytest.raises(ClientError, match="SlowDown"):
         clients.s3.get_object(Bucket=cloud.bucket, Key="k")
+    with pytest.raises(ClientError, match="503"):
+        clients.s3.head_object(Bucket=cloud.bucket, Key="k")
     with pytest.raises(ClientError, match="RequestThrottled"):
         clients.sqs.receive_message(QueueUrl=cloud.queue_urls["SubtasksQueue"])
-    assert injector.counts == {"throttle": 2}
+    assert injector.counts == {"throttle": 3}
     injector.calm()
     clients.sqs.receive_message(QueueUrl=cloud.queue_urls["SubtasksQueue"])
-    assert injector.counts == {"throttle": 2}
+    with pytest.raises(ClientError, match="NoSuchKey"):
+        clients.s3.get_object(Bucket=cloud.bucket, Key="k")
+    assert injector.counts == {"throttle": 3}
 
 
 class Worker:
