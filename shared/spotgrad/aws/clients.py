@@ -26,7 +26,8 @@ _SESSION_VARIABLES = {"region": ("region", ["AWS_REGION", "AWS_DEFAULT_REGION"],
 
 # Standard: each request backs off by itself, with jitter. Adaptive would slow the whole client down
 # once AWS throttles it, and so hold up a heartbeat because of somebody's GET: measured with a tenth
-# of all requests throttled, it went down to 5.7 requests a second (standard mode: 16) and lost its leases of 5 s.
+# of all requests throttled, it went down to 5.7 requests a second (standard mode: 16) and lost
+# its leases of 5 s.
 # https://docs.aws.amazon.com/boto3/latest/guide/retries.html
 _COMMON = Config(
     retries={"mode": "standard", "total_max_attempts": 6},
