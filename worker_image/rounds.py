@@ -1,8 +1,8 @@
 """A thread that looks after something every few seconds while the worker works.
 
-Two of them: one writes the attempt's heartbeat and asks the head whether the subtask is still
-wanted, one asks the machine for a Spot notice. Not the lease, which has a thread of its own: a slow
-bucket must not cost the message. The thread waits on an event, never sleeps.
+Three of them: one extends the lease, one writes the attempt's heartbeat and asks the head whether
+the subtask is still wanted, one asks the machine for a Spot notice. Each has a thread of its own: a
+slow bucket must not cost the message. The threads wait on an event, never sleep.
 """
 
 import logging

@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from spotgrad.aws.clients import Clients, make_clients
+from spotgrad.aws.clients import Clients
 from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sqs import SqsQueue
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.ports import ObjectSweeper
-from tests.contract.moto_server import served
+from tests.contract.moto_server import clients_of, served
 from tests.contract.queues import GaugedQueue
-from tests.fakes.environment import clean
 from tests.fakes.queue import FakeQueue
 from tests.fakes.store import FakeStore
 
@@ -28,13 +27,8 @@ def moto_endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def clients(moto_endpoint: str) -> Iterator[Clients]:
-    with pytest.MonkeyPatch.context() as environment:  # the session starts before any test's own
-        clean(environment)
-        environment.setenv("AWS_ENDPOINT_URL", moto_endpoint)
-        made = make_clients()
-    yield made
-    made.s3.close()
-    made.sqs.close()
+    with clients_of(moto_endpoint) as made:
+        yield made
 
 
 @pytest.fixture(params=["fake", "directory", "s3"])

@@ -1,56 +1,41 @@
-"""moto's S3 and SQS on a loopback port of this process, with S3 writes one at a time.
+"""The local run's moto server (``infra.local.server``) in a thread of this process, and clients.
 
-moto's conditional writes are not atomic under threads: of 20 threads that send ``If-None-Match: *``
-at once more than one may win. The lock makes the server behave as S3 does in that respect.
+The same application, so that its mends of moto (atomic conditional writes above all) hold here too.
 """
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
-from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
+import pytest
+from werkzeug.serving import make_server
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
-
-
-class QuietHandler(WSGIRequestHandler):
-    """HTTP/1.1, so that clients keep their connections, and no log line per request."""
-
-    protocol_version = "HTTP/1.1"
-
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
-
-
-class SerialWrites:
-    """WSGI middleware: one S3 write at a time. SQS (by its target header) and reads pass freely."""
-
-    def __init__(self, app: "WSGIApplication") -> None:
-        self._app = app
-        self._lock = threading.Lock()
-
-    def __call__(
-        self, environ: "WSGIEnvironment", start_response: "StartResponse"
-    ) -> Iterable[bytes]:
-        if environ["REQUEST_METHOD"] in ("GET", "HEAD") or "HTTP_X_AMZ_TARGET" in environ:
-            return self._app(environ, start_response)
-        with self._lock:
-            return list(self._app(environ, start_response))
+from infra.local.server import LOOPBACK, QuietHandler, build_app
+from spotgrad.aws.clients import Clients, make_clients
+from tests.fakes.environment import clean
 
 
 @contextmanager
 def served() -> Iterator[str]:
     """Serve until the block ends; yield the endpoint's URL."""
-    app = SerialWrites(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=QuietHandler)
+    server = make_server(LOOPBACK, 0, build_app(), threaded=True, request_handler=QuietHandler)
     thread = threading.Thread(target=server.serve_forever, name="moto", daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.port}"
+        yield f"http://{LOOPBACK}:{server.port}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def clients_of(endpoint: str) -> Iterator[Clients]:
+    """Yield the product's own clients for ``endpoint``, made in an environment of their own."""
+    with pytest.MonkeyPatch.context() as environment:  # a session starts before any test's own
+        clean(environment)
+        environment.setenv("AWS_ENDPOINT_URL", endpoint)
+        made = make_clients()
+    yield made
+    made.s3.close()
+    made.sqs.close()

@@ -10,8 +10,7 @@ from spotgrad.aws import clients as aws_clients
 from spotgrad.aws.clients import Clients, make_clients
 from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sqs import SqsQueue
-from tests.contract.moto_server import served
-from tests.fakes.environment import clean
+from tests.contract.moto_server import clients_of, served
 from tests.functions.cloud import Cloud, forget_functions
 
 LEASE_SECONDS = 120
@@ -26,13 +25,8 @@ def endpoint() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def clients(endpoint: str) -> Iterator[Clients]:
-    with pytest.MonkeyPatch.context() as environment:  # the session starts before any test's own
-        clean(environment)
-        environment.setenv("AWS_ENDPOINT_URL", endpoint)
-        made = make_clients()
-    yield made
-    made.s3.close()
-    made.sqs.close()
+    with clients_of(endpoint) as made:
+        yield made
 
 
 @pytest.fixture

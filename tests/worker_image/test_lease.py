@@ -45,8 +45,8 @@ class Held:
         return self.queue.extended
 
     def beat_when_due(self) -> None:
-        self.clock.advance(self.lease.next_beat_at - self.clock.monotonic())
-        self.lease.beat()
+        self.clock.advance(self.lease.next_at - self.clock.monotonic())
+        self.lease.make()
 
 
 def test_a_beat_every_third_of_the_lease_keeps_the_message_for_an_hour() -> None:
@@ -100,7 +100,7 @@ def test_a_worker_that_stalled_past_its_lease_does_not_even_ask_for_it() -> None
     held.clock.advance(12)
     with pytest.raises(LeaseLost):
         held.lease.check()
-    held.lease.beat()
+    held.lease.make()
     assert held.queue.calls["extend"] == 0
     with pytest.raises(LeaseLost):
         held.lease.check()
