@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from spotgrad.planning.standing import number_of, open_items
 from spotgrad.ports import ObjectStore
 from spotgrad.protocol.attempt import Attempt
 from spotgrad.protocol.head import WorkItem
-from spotgrad.protocol.keys import AttemptKey, ResultKey, attempts_prefix
+from spotgrad.protocol.keys import ResultKey, attempts_prefix
 from spotgrad.steps.chain import read_head, version_entries
 from spotgrad.steps.commit import message
 from spotgrad.steps.documents import find_head
@@ -81,22 +81,30 @@ class Saboteur:
                 self.run.stack.subtasks.send([message(present.head, plain)])
 
     def kill_one(self) -> None:
-        """SIGKILL a worker whose attempt record says that it is at work, before it uploads."""
-        store = self.run.stack.store
-        for info in store.list(attempts_prefix(NAME)):
-            attempt = Attempt.from_json(store.get(info.key).body)
-            pid = self.run.fleet.pids.get(attempt.worker)
-            if attempt.outcome is None and attempt.subtask.startswith("train") and pid:
-                os.kill(pid, signal.SIGSTOP)  # so that it cannot upload while we look
-                if self._is_mid_subtask(attempt):
-                    os.kill(pid, signal.SIGKILL)
-                    self.killed = attempt
-                    return
-                os.kill(pid, signal.SIGCONT)
+        """SIGKILL a worker that has recorded an attempt and uploaded nothing of it yet.
 
-    def _is_mid_subtask(self, attempt: Attempt) -> bool:
-        """Return whether a stopped worker has uploaded neither its result nor its outcome."""
-        it = (NAME, attempt.epoch, attempt.subtask, attempt.attempt)
-        record = self.run.stack.store.get(AttemptKey(*it).render()).body
-        results = self.run.stack.store.list(ResultKey(*it).render())
-        return Attempt.from_json(record).outcome is None and not list(results)
+        Each is stopped first, so that what is read of it stays true while it is read.
+        """
+        for name, pid in self.run.fleet.pids.items():
+            os.kill(pid, signal.SIGSTOP)
+            self.killed = self._at_work(name)
+            if self.killed is not None:
+                os.kill(pid, signal.SIGKILL)
+                return
+            os.kill(pid, signal.SIGCONT)
+
+    def _at_work(self, worker: str) -> Attempt | None:
+        """Return the open training attempt of ``worker``, if it has one without a result."""
+        for attempt in self._open_attempts():
+            it = (NAME, attempt.epoch, attempt.subtask, attempt.attempt)
+            if attempt.worker == worker and attempt.outcome is None:
+                uploaded = list(self.run.stack.store.list(ResultKey(*it).render()))
+                return None if uploaded else attempt
+        return None
+
+    def _open_attempts(self) -> Iterator[Attempt]:
+        store = self.run.stack.store
+        for item in open_items(read_head(store, NAME)):
+            if item.subtask.startswith("train"):
+                for info in store.list(attempts_prefix(NAME, item.epoch, item.subtask)):
+                    yield Attempt.from_json(store.get(info.key).body)
