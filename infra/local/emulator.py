@@ -1,10 +1,12 @@
-"""The parent's side of the moto server: start it, know its address, end it.
+"""The parent's side of the local AWS: start its server, know the address, end it.
 
 The emulator holds all state in memory: what is worth keeping is in the bucket, and whoever stops
 the run saves the bucket first.
 """
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
@@ -12,19 +14,33 @@ from infra.local.child import Child
 from infra.local.environment import child_environment
 from spotgrad.errors import Reject
 
-SERVER = "infra.local.server"
 _GRACE_SECONDS = 2.0
 
 
+@dataclass(frozen=True)
+class Server:
+    """A module that serves S3 and SQS on loopback, in the account and region of ``LOCAL_PSEUDO``.
+
+    It prints one JSON line ``{"port": N}`` when it listens, and ends when its standard input does.
+    """
+
+    module: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+MOTO = Server("infra.local.server")
+
+
 class EmulatorFailed(Reject):
-    """The moto server did not start."""
+    """The server did not start."""
 
 
 class Emulator:
-    """One running moto server; a context manager that ends it."""
+    """One running server; a context manager that ends it."""
 
-    def __init__(self, log: Path) -> None:
-        self._child = Child(SERVER, environment=child_environment(), log=log)
+    def __init__(self, log: Path, server: Server = MOTO) -> None:
+        environment = child_environment(extra=server.environment)
+        self._child = Child(server.module, environment=environment, log=log)
         ready = self._child.stdout.readline()
         if not ready:
             self.close()

@@ -11,6 +11,7 @@ from pathlib import Path
 from infra.local.chaos.spec import ChaosSpec
 from infra.local.dataset import LocalDataset, load_beside
 from infra.local.delivery import Delivery, once
+from infra.local.emulator import MOTO, Server
 from infra.local.home import Home
 from spotgrad.cli.code import pack_code
 from spotgrad.cli.job import Job
@@ -35,6 +36,7 @@ class RunOptions:
     deliver: Delivery = once
     worker_arguments: Sequence[str] = ()
     chaos: ChaosSpec | None = None
+    server: Server = MOTO
 
 
 @dataclass(frozen=True)

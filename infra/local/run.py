@@ -176,7 +176,8 @@ def local_run(options: RunOptions, home: Home) -> Iterator[LocalRun]:
     ready = check_run(options, home)
     with home.held():
         home.prepare(resume=options.resume, fresh=options.fresh)
-        with Stack(StackOptions(home.logs, options.deliver, options.chaos)) as stack:
+        deployment = StackOptions(home.logs, options.deliver, options.chaos, options.server)
+        with Stack(deployment) as stack:
             run = LocalRun(options, ready, home, stack)
             try:
                 run.begin()

@@ -15,7 +15,7 @@ from infra.local.chaos.injector import Injector
 from infra.local.chaos.spec import ChaosSpec
 from infra.local.cloud import Cloud, connect_notifications, create_cloud, queue_depth
 from infra.local.delivery import Delivery, once
-from infra.local.emulator import Emulator
+from infra.local.emulator import MOTO, Emulator, Server
 from infra.local.environment import CALLER, child_environment, local_clients
 from infra.local.function import Deployment, FunctionPool
 from infra.local.pump import Pump, Wiring
@@ -41,6 +41,7 @@ class StackOptions:
     logs: Path
     deliver: Delivery = once
     chaos: ChaosSpec | None = None
+    server: Server = MOTO
 
 
 class Stack:
@@ -59,7 +60,8 @@ class Stack:
 
     def __enter__(self) -> Self:
         with ExitStack() as resources:
-            self.emulator = resources.enter_context(Emulator(self._options.logs / "aws.log"))
+            log = self._options.logs / "aws.log"
+            self.emulator = resources.enter_context(Emulator(log, self._options.server))
             self.endpoint_url = self.emulator.endpoint_url
             if self._options.chaos is not None:
                 self.chaos = resources.enter_context(

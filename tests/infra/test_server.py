@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from infra.local.child import Child
 from infra.local.cloud import Cloud
-from infra.local.emulator import Emulator, EmulatorFailed
+from infra.local.emulator import Emulator, EmulatorFailed, Server
 from infra.local.environment import child_environment
 from infra.local.server import SerialWrites
 from spotgrad.aws.clients import Clients
@@ -161,11 +161,8 @@ def test_the_server_ends_with_its_parent(tmp_path: Path) -> None:
     running.close()
 
 
-def test_a_server_that_does_not_start_names_its_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("infra.local.emulator.SERVER", "infra.local.no_such_server")
+def test_a_server_that_does_not_start_names_its_log(tmp_path: Path) -> None:
     log = tmp_path / "emulator.log"
     with pytest.raises(EmulatorFailed, match=r"emulator\.log"):
-        Emulator(log)
+        Emulator(log, Server("infra.local.no_such_server"))
     assert "no_such_server" in log.read_text(encoding="utf-8")
