@@ -14,6 +14,7 @@ __all__ = [
     "ABSENT",
     "Absent",
     "Clock",
+    "DeadLetters",
     "Message",
     "NewId",
     "ObjectInfo",
@@ -140,6 +141,10 @@ class TaskGauge(Protocol):
     def depth(self) -> int:
         """Return the approximate number of messages that wait, are delayed or are leased."""
         ...
+
+
+class DeadLetters(TaskQueue, TaskGauge, Protocol):
+    """Where messages lie that were delivered too often; they are counted, leased and deleted."""
 
 
 class Clock(Protocol):

@@ -73,6 +73,14 @@ class WorkerSettings(Settings):
     """Where to ask for Spot notices instead of the instance's own address: local runs and tests."""
 
 
+class QueueSettings(Settings):
+    """Which queues the command line may look into; those that are not named it leaves alone."""
+
+    uploads_queue_url: str | None = Field(default=None, min_length=1)
+    results_queue_url: str | None = Field(default=None, min_length=1)
+    subtasks_queue_url: str | None = Field(default=None, min_length=1)
+
+
 class HostSettings(Settings):
     """What AWS tells every container about the machine under it; the names are AWS's own.
 

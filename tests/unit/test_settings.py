@@ -9,6 +9,7 @@ from spotgrad.settings import (
     HostSettings,
     MissingSetting,
     PlanSettings,
+    QueueSettings,
     ReconcileSettings,
     Settings,
     WorkerSettings,
@@ -39,6 +40,15 @@ def test_each_missing_variable_is_named(model: type[Settings]) -> None:
         without = {key: value for key, value in environment.items() if key != name}
         with pytest.raises(MissingSetting, match=rf"^{name}: .*\(set it in the environment\)$"):
             read(model, without)
+
+
+def test_the_command_line_knows_the_queues_that_are_named() -> None:
+    assert read(QueueSettings, {}) == QueueSettings()
+    named = read(QueueSettings, {"SPOTGRAD_RESULTS_QUEUE_URL": "http://queue/2"} | NEEDED)
+    assert (named.uploads_queue_url, named.results_queue_url) == (None, "http://queue/2")
+    assert named.subtasks_queue_url == "http://queue/1"
+    with pytest.raises(MissingSetting, match="SPOTGRAD_UPLOADS_QUEUE_URL: "):
+        read(QueueSettings, {"SPOTGRAD_UPLOADS_QUEUE_URL": ""})
 
 
 def test_numbers_are_read_from_text() -> None:

@@ -55,7 +55,9 @@ DENIED = Rule(  # S3 hides from whoever may not list a bucket which of its keys 
 )
 NO_LOGIN = Rule(AccessDenied, "log in again, or check AWS_PROFILE and the credentials")
 NO_BUCKET = Rule(MissingSetting, "create the bucket, or correct --bucket or SPOTGRAD_BUCKET")
-NO_QUEUE = Rule(MissingSetting, "deploy the queues, or correct SPOTGRAD_SUBTASKS_QUEUE_URL")
+NO_QUEUE = Rule(
+    MissingSetting, "deploy the queues, or correct its URL, such as SPOTGRAD_SUBTASKS_QUEUE_URL"
+)
 WRONG_REGION = Rule(MissingSetting, "set AWS_REGION to the region of the bucket and the queues")
 WRONG_CONFIG = Rule(MissingSetting, "correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or ~/.aws")
 KMS_KEY = Rule(AccessDenied, "check the state and the policy of the KMS key")

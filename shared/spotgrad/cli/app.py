@@ -12,6 +12,7 @@ import typer
 
 from spotgrad.cli.options import (
     AnyBucket,
+    AnyJobName,
     AsJson,
     Bucket,
     DatasetName,
@@ -21,7 +22,8 @@ from spotgrad.cli.options import (
 )
 from spotgrad.cli.output import Output
 from spotgrad.cli.plugins import CommandGroup
-from spotgrad.cli.where import open_store
+from spotgrad.cli.queues import QueueChoice
+from spotgrad.cli.where import is_directory, open_store
 from spotgrad.system import SystemClock, new_id
 
 __all__ = ["app"]
@@ -34,7 +36,7 @@ app = typer.Typer(
 )
 dataset = typer.Typer(help="Data sets in the bucket.")
 app.add_typer(dataset, name="dataset")
-dlq = typer.Typer(help="Dead subtasks: those that failed too often.")
+dlq = typer.Typer(help="What failed too often: dead subtasks, and dead-letter queues.")
 app.add_typer(dlq, name="dlq")
 
 Source = Annotated[
@@ -55,6 +57,12 @@ Subtasks = Annotated[
     typer.Argument(metavar="[SUBTASK]...", help="Such as train-000003, or 2/train-000003."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Every dead subtask.")]
+Queue = Annotated[
+    QueueChoice | None,
+    typer.Option(
+        "--queue", help="Whose dead-letter queue to empty; SPOTGRAD_*_QUEUE_URL say where."
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", help="With each one's traceback.")]
 Target = Annotated[Path, typer.Option("--output", help="A file, or a folder to put it in.")]
 AnyTarget = Annotated[Path | None, typer.Option("--output", help="Where to write the model.")]
@@ -151,29 +159,53 @@ def cancel(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
 
 @dlq.command("list")
 def dlq_list(
-    job: JobName, *, verbose: Verbose = False, bucket: Bucket, as_json: AsJson = False
+    job: AnyJobName = None,
+    *,
+    verbose: Verbose = False,
+    bucket: AnyBucket = None,
+    as_json: AsJson = False,
 ) -> None:
-    """List the dead subtasks of a job, and why they died."""
+    """List the dead subtasks of a job, and how much lies in the dead-letter queues."""
     from spotgrad.cli.dlq import list_dead
+    from spotgrad.cli.queues import list_queues
 
-    list_dead(open_store(bucket), job, Output(as_json=as_json), verbose=verbose)
+    output = Output(as_json=as_json)
+    if job is None:
+        _exit(good=list_queues(output))
+    else:
+        list_dead(open_store(_needed(bucket)), job, output, verbose=verbose)
 
 
 @dlq.command("redrive")
 def dlq_redrive(
-    job: JobName,
+    job: AnyJobName = None,
     subtasks: Subtasks = None,
     *,
     every: All = False,
-    bucket: Bucket,
+    queue: Queue = None,
+    bucket: AnyBucket = None,
     as_json: AsJson = False,
 ) -> None:
-    """Try dead subtasks again, also after their epoch closed or their job ended."""
-    from spotgrad.cli.dlq import redrive
+    """Try dead subtasks again, also after their epoch closed or their job ended.
 
-    if bool(subtasks) == every:
+    With --queue, send the messages in dead-letter queues back instead; whose they are is not asked.
+    """
+    from spotgrad.cli.dlq import Wanted, redrive
+    from spotgrad.cli.queues import redrive_queues
+
+    output = Output(as_json=as_json)
+    if queue is not None:
+        if job is not None or every:
+            raise typer.BadParameter("--queue moves messages of all jobs: leave JOB and --all out")
+        _exit(good=redrive_queues(queue, output))
+    elif job is None:
+        raise typer.BadParameter("name a job (its dead subtasks), or --queue (messages)")
+    elif bool(subtasks) == every:
         raise typer.BadParameter("name subtasks (spotgrad dlq list shows them), or give --all")
-    redrive(open_store(bucket), new_id, job, subtasks or (), Output(as_json=as_json))
+    else:
+        where = _needed(bucket)
+        wanted = Wanted(job, subtasks or (), local=is_directory(where))
+        redrive(open_store(where), new_id, wanted, output)
 
 
 @app.command()
@@ -221,6 +253,12 @@ def replay(
 
     store = open_store(bucket)
     _exit(good=rebuild(store, job, version, output, Output(as_json=as_json)))
+
+
+def _needed(bucket: str | None) -> str:
+    if bucket is None:
+        raise typer.BadParameter("a job lies in a bucket: give --bucket or set SPOTGRAD_BUCKET")
+    return bucket
 
 
 def _exit(*, good: bool) -> None:

@@ -1,7 +1,7 @@
 """``dlq list`` and ``dlq redrive``: the subtasks that are not tried again, and trying them again.
 
 What is dead is said by the head, not by a queue: a message in a dead-letter queue is a trace, and
-the subtask that it was about may long be merged.
+the subtask that it was about may long be merged. Those messages are counted beside it (``queues``).
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from typing import Final
 
 from spotgrad.cli.control import refuse_cancelled
 from spotgrad.cli.output import Output
+from spotgrad.cli.queues import count_dead_letters, say_rows
 from spotgrad.errors import InvalidJob, Unsupported
 from spotgrad.ports import NewId, ObjectReader, ObjectStore
 from spotgrad.protocol.control import Redrive
@@ -18,7 +19,7 @@ from spotgrad.steps.chain import read_head
 from spotgrad.steps.change_control import change_control
 from spotgrad.steps.evidence import Evidence, read_evidence
 
-__all__ = ["list_dead", "redrive"]
+__all__ = ["Wanted", "list_dead", "redrive"]
 
 _MOST_NAMED: Final = 5
 
@@ -38,13 +39,23 @@ class Dead:
 def list_dead(store: ObjectReader, job: str, output: Output, *, verbose: bool) -> None:
     """Print the dead subtasks of a job; with their tracebacks if ``verbose``, and in JSON.
 
+    And how many messages lie in the dead-letter queues that the environment names.
+
     Raises:
         NotFound: there is no such job.
     """
-    head = read_head(store, job)
+    head, queues = read_head(store, job), count_dead_letters()
     if output.as_json:
-        output.document({"job": job, "dead": [_row(store, job, grave) for grave in head.dead]})
-    elif not head.dead:
+        dead = [_row(store, job, grave) for grave in head.dead]
+        output.document({"job": job, "dead": dead, "queues": queues})
+    else:
+        _say_dead(store, head, output, verbose=verbose)
+        say_rows(queues, output)
+
+
+def _say_dead(store: ObjectReader, head: Head, output: Output, *, verbose: bool) -> None:
+    job = head.job
+    if not head.dead:
         output.say(f"{job} has no dead subtasks")
     elif verbose:
         for grave in head.dead:
@@ -55,28 +66,36 @@ def list_dead(store: ObjectReader, job: str, output: Output, *, verbose: bool) -
         output.say(f"next: spotgrad dlq list {job} --verbose, or spotgrad dlq redrive {job} --all")
 
 
-def redrive(
-    store: ObjectStore, new_id: NewId, job: str, named: Sequence[str], output: Output
-) -> None:
-    """Ask for dead subtasks to be tried again: those ``named``, or all where none is.
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of which job; ``named``: ``train-000003``, or ``2/train-000003``; or all."""
 
-    ``named``: ``train-000003``, in whichever epochs it is dead, or ``2/train-000003``.
+    job: str
+    named: Sequence[str]
+    local: bool
+    """Whether the bucket is a directory: then a local run has to carry the wish out."""
+
+
+def redrive(store: ObjectStore, new_id: NewId, wanted: Wanted, output: Output) -> None:
+    """Ask for dead subtasks to be tried again: those named, or all where none is.
 
     Raises:
         NotFound: there is no such job.
         InvalidJob: one that is named is not dead.
         Unsupported: the job was cancelled.
     """
+    job = wanted.job
     head = read_head(store, job)
     if head.state == "CANCELLED":
         raise Unsupported(f"job {job}: it is CANCELLED, and that is for good")
     if not head.ended:
         refuse_cancelled(store, job)
-    chosen = _chosen(head, named)
+    chosen = _chosen(head, wanted.named)
     if chosen:
         _ask(store, new_id, head, chosen)
         output.say(f"{len(chosen)} of {job} to be tried again: {_names(chosen)}")
-        output.say(f"next: spotgrad watch {job}")
+        go_on = "local run JOB.yaml --resume" if wanted.local else f"watch {job}"
+        output.say(f"next: spotgrad {go_on}")
     else:
         output.say(f"{job} has no dead subtasks: nothing to do")
     items = [WorkItem(epoch=one.epoch, subtask=one.subtask) for one in chosen]

@@ -8,7 +8,16 @@ import typer
 from spotgrad.errors import Malformed
 from spotgrad.protocol.key_grammar import rendered
 
-__all__ = ["AnyBucket", "AsJson", "Bucket", "DatasetName", "JobFile", "JobName", "VersionNumber"]
+__all__ = [
+    "AnyBucket",
+    "AnyJobName",
+    "AsJson",
+    "Bucket",
+    "DatasetName",
+    "JobFile",
+    "JobName",
+    "VersionNumber",
+]
 
 _BUCKET = typer.Option(
     "--bucket", envvar="SPOTGRAD_BUCKET", help="A bucket's name, or a directory like one."
@@ -17,6 +26,10 @@ _BUCKET = typer.Option(
 
 def _job_name(value: str) -> str:
     return _in_grammar("job", value)
+
+
+def _any_job_name(value: str | None) -> str | None:
+    return None if value is None else _job_name(value)
 
 
 def _dataset_name(value: str) -> str:
@@ -34,6 +47,9 @@ def _in_grammar(field: str, value: str) -> str:
 
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", callback=_job_name)]
+AnyJobName = Annotated[
+    str | None, typer.Argument(metavar="[JOB]", help="The job's name.", callback=_any_job_name)
+]
 DatasetName = Annotated[
     str, typer.Argument(metavar="NAME", help="The data set's name.", callback=_dataset_name)
 ]

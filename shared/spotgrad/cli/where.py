@@ -7,7 +7,7 @@ from typing import Final
 from spotgrad.ports import ObjectStore
 from spotgrad.settings import MissingSetting
 
-__all__ = ["open_store"]
+__all__ = ["is_directory", "open_store"]
 
 _SCHEME: Final = "s3://"
 
@@ -23,9 +23,16 @@ def open_store(bucket: str) -> ObjectStore:
     """
     if bucket.startswith(_SCHEME):
         return _s3(bucket.removeprefix(_SCHEME).removesuffix("/"), bucket)
-    if bucket and (Path(bucket).is_dir() or os.sep in bucket):
+    if is_directory(bucket):
         return _directory(Path(bucket))
     return _s3(bucket, bucket)
+
+
+def is_directory(bucket: str) -> bool:
+    """Return whether ``bucket`` names a directory: no function is at work in one."""
+    if bucket.startswith(_SCHEME) or not bucket:
+        return False
+    return Path(bucket).is_dir() or os.sep in bucket
 
 
 def _directory(path: Path) -> ObjectStore:

@@ -2,12 +2,15 @@ from pathlib import Path
 
 import pytest
 
+from spotgrad.cli.dlq import Wanted, redrive
+from spotgrad.cli.output import Output
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.head import WorkItem
 from spotgrad.protocol.keys import ControlKey
 from spotgrad.steps.change_control import read_control
 from tests.builders import JOB, Bench, manifest, train
+from tests.fakes.ids import FakeIds
 from tests.unit.cli.conftest import Run
 from tests.unit.cli.jobs import head, put_job, saved
 
@@ -94,6 +97,20 @@ def test_a_redrive_is_written_as_a_wish(
     again = read_control(store, JOB).redrive
     assert again is not None
     assert again.token != first.token
+
+
+@pytest.mark.usefixtures("store")
+def test_who_carries_the_wish_out_is_said(run: Run, bucket: Path) -> None:
+    """In a folder no function is at work."""
+    ran = run("dlq", "redrive", JOB, "--all", "--bucket", bucket)
+    assert ran.out.splitlines()[-1] == "next: spotgrad local run JOB.yaml --resume"
+
+
+def test_of_a_bucket_the_functions_do(
+    store: DirectoryStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    redrive(store, FakeIds(), Wanted(JOB, (), local=False), Output(as_json=False))
+    assert capsys.readouterr().out.splitlines()[-1] == f"next: spotgrad watch {JOB}"
 
 
 def test_of_many_a_few_are_named(run: Run, bench: Bench, bucket: Path) -> None:
