@@ -9,12 +9,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.directory.transfer import copy_all
 from spotgrad.errors import InvalidJob, Malformed, NotFound
 from spotgrad.ports import ObjectReader, ObjectStore
+from spotgrad.steps.change_control import is_to_go_on
+from spotgrad.steps.documents import find_head
 from spotgrad.steps.read_status import read_status
 from spotgrad.system import SystemClock
 
@@ -56,11 +59,12 @@ class Home:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a bucket is kept whose job has not ended (or was not planned yet)."""
+        """Whether a bucket is kept whose job has not ended, was not planned yet, or is redriven."""
         if not self._whole.is_dir():
             return False
+        now = SystemClock().now()
         try:
-            return not read_status(self.kept, self.job, SystemClock().now()).ended
+            return not read_status(self.kept, self.job, now).ended or self._is_redriven(now)
         except (NotFound, Malformed):  # not submitted yet; damaged, and a person has to decide
             return True
 
@@ -72,7 +76,7 @@ class Home:
         """
         unfinished = self.unfinished
         if resume and not unfinished:
-            raise InvalidJob(f"--resume: there is no unfinished run of {self.job} in {self.folder}")
+            raise InvalidJob(f"--resume: {self._why_over()}")
         if unfinished and not (resume or fresh):
             raise InvalidJob(
                 f"{self.folder} holds an unfinished run of {self.job}:"
@@ -124,6 +128,21 @@ class Home:
             self.bucket.replace(self._old)
         self._new.replace(self.bucket)
         shutil.rmtree(self._old, ignore_errors=True)
+
+    def _is_redriven(self, now: datetime) -> bool:
+        found = find_head(self.kept, self.job)
+        return found is not None and is_to_go_on(self.kept, found.head, now)
+
+    def _why_over(self) -> str:
+        """Say why there is nothing to go on with, and what to do instead."""
+        if not self._whole.is_dir():
+            return f"there is no unfinished run of {self.job} in {self.folder}"
+        status = read_status(self.kept, self.job, SystemClock().now())
+        anew = "leave --resume out to run it anew"
+        if status.dead_subtasks and status.state != "CANCELLED":
+            ask = f"spotgrad dlq redrive {self.job} --all --bucket {self._whole}"
+            anew = f"try its {len(status.dead_subtasks)} dead again with {ask}, or {anew}"
+        return f"the run of {self.job} in {self.folder} is over, {status.state}: {anew}"
 
     @property
     def _new(self) -> Path:

@@ -70,12 +70,16 @@ class LocalRun:
         if stack.chaos is not None:
             stack.chaos.arm_workers(self.fleet.signal)
         self._plan: JobPlan | None = None
+        self._ended_before: int | None = None
+        """The revision of a restored head that had ended: its redrive is yet to be taken up."""
         self.outcome = Outcome()
 
     def begin(self) -> None:
         """Put everything in place and upload the job file, or ask for what is open anew."""
         if self._resume:
             self._home.restore(self.stack.store)
+            found = find_head(self.stack.store, self._job)
+            self._ended_before = found.head.revision if found and found.head.ended else None
         self.stack.start()
         self.fleet.tend()
         if self._ready.dataset is None:
@@ -134,6 +138,8 @@ class LocalRun:
         present = find_head(self.stack.store, self._job)
         if present is None:
             return self._before_planning()
+        if present.head.revision == self._ended_before:
+            return None
         if self._plan is None:
             self._plan = read_plan(self.stack.store, self._job)
         priced = self._plan.spec.workers.usd_per_hour is not None

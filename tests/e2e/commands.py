@@ -44,6 +44,19 @@ class PatientDigits(Digits):
         return super().training_step(batch, batch_idx)
 
 
+class FussyDigits(Digits):
+    \"\"\"Cannot bear black pixels of more than 16 until the file ``until`` exists.\"\"\"
+
+    def __init__(self, until, **args):
+        super().__init__(**args)
+        self.until = Path(until)
+
+    def training_step(self, batch, batch_idx):
+        if batch[0].max() > 16 and not self.until.exists():
+            raise FileNotFoundError(f"no {self.until.name}")
+        return super().training_step(batch, batch_idx)
+
+
 class BrokenDigits(Digits):
     def training_step(self, batch, batch_idx):
         raise ArithmeticError("this task never learns")

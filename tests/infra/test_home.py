@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from infra.local.home import Home
+from spotgrad.cli.main import main
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.errors import InvalidJob, SpotgradError
 from spotgrad.ports import ObjectInfo, StoredObject
 from spotgrad.protocol.keys import HeadKey, JobFileKey
-from tests.builders import JOB, Bench
+from tests.builders import JOB, Bench, train
 from tests.fakes.store import FakeStore
 
 FLAGS: list[dict[str, bool]] = [
@@ -42,6 +43,16 @@ def finished() -> FakeStore:
     bench.start(epochs=1)
     assert bench.finish().state == "SUCCEEDED"
     return bench.store
+
+
+@pytest.fixture
+def degraded() -> Bench:
+    """One shard is dead, all else is done."""
+    bench = Bench()
+    bench.start(epochs=1, retries={"failures": 0, "max_dead": 2})
+    bench.aggregate(bench.failed(train(1, 3)))
+    assert bench.finish().state == "DEGRADED"
+    return bench
 
 
 def left_by(home: Home, store: FakeStore) -> None:
@@ -111,18 +122,52 @@ def test_resume_keeps_bucket_and_logs(home: Home, running: FakeStore) -> None:
     assert content(home.folder) == before
 
 
-def test_resume_needs_an_unfinished_run(home: Home, finished: FakeStore) -> None:
-    words = f"--resume: there is no unfinished run of {JOB} in "
-    for call in (home.check, home.prepare):
-        with pytest.raises(InvalidJob, match=words):
-            call(**RESUME)
-    assert not home.root.exists()
-    left_by(home, finished)
+def refused(home: Home, flags: dict[str, bool]) -> str:
+    """Return the one line of both calls, having checked that nothing was changed."""
     before = content(home.folder)
+    words = set()
     for call in (home.check, home.prepare):
-        with pytest.raises(InvalidJob, match=words):
-            call(**RESUME)
+        with pytest.raises(InvalidJob) as error:
+            call(**flags)
+        words.add(str(error.value))
     assert content(home.folder) == before
+    (line,) = words
+    assert "\n" not in line
+    return line
+
+
+def test_resume_needs_a_run(home: Home) -> None:
+    words = f"--resume: there is no unfinished run of {JOB} in {home.folder}"
+    assert refused(home, RESUME) == words
+    assert not home.root.exists()
+
+
+def test_resume_of_a_run_that_is_over_says_what_to_do(
+    home: Home, finished: FakeStore, degraded: Bench
+) -> None:
+    left_by(home, finished)
+    over = f"--resume: the run of {JOB} in {home.folder} is over"
+    anew = "leave --resume out to run it anew"
+    assert refused(home, RESUME) == f"{over}, SUCCEEDED: {anew}"
+    home.save(degraded.store)
+    ask = f"spotgrad dlq redrive {JOB} --all --bucket {home.bucket}"
+    assert refused(home, RESUME) == (
+        f"{over}, DEGRADED: try its 1 dead again with {ask}, or {anew}"
+    )
+    degraded.tamper(degraded.head.model_copy(update={"state": "CANCELLED"}))
+    home.save(degraded.store)
+    assert refused(home, RESUME) == f"{over}, CANCELLED: {anew}"
+
+
+def test_a_run_whose_dead_are_to_be_tried_again_is_unfinished(home: Home, degraded: Bench) -> None:
+    home.save(degraded.store)
+    assert not home.unfinished
+    assert main(["dlq", "redrive", JOB, "--all", "--bucket", str(home.bucket)]) == 0
+    assert home.unfinished
+    assert "go on with --resume" in refused(home, PLAIN)  # the wish is not thrown away unasked
+    home.prepare(**RESUME)
+    home.prepare(**FRESH)
+    assert names(home) == {"logs"}
 
 
 def test_a_run_cut_off_before_planning_is_unfinished(home: Home) -> None:

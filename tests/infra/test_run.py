@@ -14,13 +14,14 @@ from infra.local.ready import Ready, RunOptions
 from infra.local.run import LocalRun, submit
 from infra.local.stack import Stack
 from spotgrad.cli.job import Job
+from spotgrad.cli.main import main
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.errors import InvalidJob, SpotgradError, StoreUnavailable
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.keys import ControlKey, HeadKey, JobFileKey
 from spotgrad.steps.documents import find_head
 from spotgrad.steps.read_status import Status
-from tests.builders import JOB, Bench, job_file
+from tests.builders import JOB, Bench, job_file, train
 from tests.fakes.clock import FakeClock
 from tests.fakes.store import FakeStore
 from tests.infra.jobs import plan, planned, ready, submitted, write_job
@@ -168,6 +169,24 @@ def test_a_resumed_run_restores_and_asks_for_what_is_open(job: Job, home: Home) 
     again = Scene(job, home, FakeStore(), resume=True)
     again.run.begin()
     assert Control.from_json(again.store.get(ControlKey(JOB).render()).body).resume != first
+
+
+def test_a_redriven_run_goes_on_from_its_end(job: Job, home: Home) -> None:
+    """The restored head has ended; that is not the end of this run."""
+    bench = Bench()
+    bench.start(epochs=1, retries={"failures": 0, "max_dead": 2})
+    bench.aggregate(bench.failed(train(1, 3)))
+    ended = bench.finish()
+    home.save(bench.store)
+    assert main(["dlq", "redrive", JOB, "--all", "--bucket", str(home.bucket)]) == 0
+    scene = Scene(job, home, bench.store, resume=True)
+    scene.run.begin()
+    assert bench.head == ended  # the functions carry the wish out
+    scene.turns.coming = [bench.reconcile, bench.finish]
+    last = scene.watch()
+    assert (last.state, last.subtasks.merged, last.subtasks.dead) == ("SUCCEEDED", 4, 0)
+    assert [status.state for status, _ in scene.shown] == ["RUNNING", "SUCCEEDED"]
+    assert bench.head.revision > ended.revision
 
 
 def test_a_run_that_was_cut_off_before_planning_is_submitted_on_resume(

@@ -5,14 +5,18 @@ change different wishes at once both get theirs, for the file is replaced under 
 """
 
 from collections.abc import Callable
+from datetime import datetime
 
 from spotgrad.errors import ConditionFailed, Malformed, NotFound
-from spotgrad.ports import ABSENT, Absent, ObjectStore
+from spotgrad.planning.control import obey
+from spotgrad.ports import ABSENT, Absent, ObjectReader, ObjectStore
 from spotgrad.protocol.control import Control
+from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import ControlKey
 from spotgrad.steps.commit import until_committed
+from spotgrad.steps.documents import read_plan
 
-__all__ = ["change_control", "read_control"]
+__all__ = ["change_control", "is_to_go_on", "read_control"]
 
 
 def change_control(store: ObjectStore, job: str, change: Callable[[Control], Control]) -> Control:
@@ -39,13 +43,19 @@ def change_control(store: ObjectStore, job: str, change: Callable[[Control], Con
     return written
 
 
-def read_control(store: ObjectStore, job: str) -> Control:
+def read_control(store: ObjectReader, job: str) -> Control:
     """Return what the user wants of the job now; a damaged file says nothing."""
     present, _ = _find(store, ControlKey(job).render())
     return present or Control()
 
 
-def _find(store: ObjectStore, key: str) -> tuple[Control | None, Absent | str]:
+def is_to_go_on(store: ObjectReader, head: Head, now: datetime) -> bool:
+    """Return whether this ended job is under way again once its wishes are carried out."""
+    control = read_control(store, head.job)
+    return head.ended and not obey(head, read_plan(store, head.job), control, now).ended
+
+
+def _find(store: ObjectReader, key: str) -> tuple[Control | None, Absent | str]:
     """Return the wishes, None where they cannot be read, and what the file is replaced under."""
     try:
         found = store.get(key)
