@@ -11,7 +11,27 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
+
+
+class Process(Protocol):
+    """As much of ``subprocess.Popen`` as a child is."""
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+
+    def poll(self) -> int | None:
+        """Return the exit status, or None while it lives."""
+
+    def send_signal(self, number: int, /) -> None:
+        """Send a signal, if it lives."""
+
+    def kill(self) -> None:
+        """Send SIGKILL, if it lives."""
+
+    def wait(self, timeout: float | None = None, /) -> int:
+        """Return the exit status; raise ``subprocess.TimeoutExpired`` after ``timeout`` seconds."""
 
 
 class Child:
@@ -24,7 +44,7 @@ class Child:
         command = [sys.executable, "-P", "-u", "-m", module, *arguments]
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as errors:
-            self._process = subprocess.Popen(  # noqa: S603 -- our own module
+            process = subprocess.Popen(  # noqa: S603 -- our own module
                 command,
                 env=dict(environment),
                 stdin=subprocess.PIPE,
@@ -32,9 +52,13 @@ class Child:
                 stderr=errors,
                 start_new_session=True,
             )
-        self.pid = self._process.pid
-        self.stdin = _piped(self._process.stdin)
-        self.stdout = _piped(self._process.stdout)
+        self._keep(process, _piped(process.stdin), _piped(process.stdout))
+
+    def _keep(self, process: Process, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self._process = process
+        self.pid = process.pid
+        self.stdin = stdin
+        self.stdout = stdout
 
     def poll(self) -> int | None:
         """Return the exit status, or None while the child lives."""

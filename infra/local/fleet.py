@@ -33,8 +33,10 @@ class Fleet:
         arguments: Sequence[str] = (),
         *,
         module: str = WORKER,
+        start: type[Child] = Child,
     ) -> None:
         self._size = size
+        self._start_child = start
         self._environment = environment
         self._log = log
         self._arguments = ("--leave-with-parent", *arguments)
@@ -96,7 +98,7 @@ class Fleet:
                 f"workers end as fast as they start: {self._last_words()} (see {self._log})"
             )
         name = f"local-{next(self._numbers)}"
-        child = Child(
+        child = self._start_child(
             self._module, *self._arguments, environment=self._environment(name), log=self._log
         )
         self._children[name] = child

@@ -39,11 +39,15 @@ class EnvironmentDied(InvocationFailed):
 
 @dataclass(frozen=True)
 class Deployment:
-    """A function as it is deployed: its resource, its resolved environment, where its log goes."""
+    """A function as it is deployed: its resource, its resolved environment, where its log goes.
+
+    ``start`` is how its processes begin.
+    """
 
     function: FunctionResource
     environment: Mapping[str, str]
     log: Path
+    start: type[Child] = Child
 
 
 class ExecutionEnvironment:
@@ -102,7 +106,7 @@ class ExecutionEnvironment:
         return child
 
     def _start(self) -> Child:
-        child = Child(
+        child = self._deployment.start(
             "infra.local.runtime",
             self._deployment.function.handler,
             environment={**self._deployment.environment, CALLER: self.name},

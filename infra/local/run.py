@@ -15,7 +15,7 @@ from infra.local.fleet import Fleet
 from infra.local.home import Home
 from infra.local.interrupt import uninterrupted
 from infra.local.ready import Ready, RunOptions, check_run
-from infra.local.stack import Stack, StackOptions
+from infra.local.stack import Stack, StackOptions, start_of
 from spotgrad.errors import NotFound, StoreUnavailable
 from spotgrad.ports import ObjectStore
 from spotgrad.protocol.keys import JobFileKey
@@ -66,6 +66,7 @@ class LocalRun:
             stack.worker_environment,
             home.logs / "workers.log",
             options.worker_arguments,
+            start=start_of(options.chaos),
         )
         if stack.chaos is not None:
             stack.chaos.arm_workers(self.fleet.signal)

@@ -13,10 +13,12 @@ from typing import Self
 from infra.local.chaos.deliveries import Later
 from infra.local.chaos.injector import Injector
 from infra.local.chaos.spec import ChaosSpec
+from infra.local.child import Child
 from infra.local.cloud import Cloud, connect_notifications, create_cloud, queue_depth
 from infra.local.delivery import Delivery, once
 from infra.local.emulator import MOTO, Emulator, Server
 from infra.local.environment import CALLER, child_environment, local_clients
+from infra.local.forked import ForkedChild
 from infra.local.function import Deployment, FunctionPool
 from infra.local.pump import Pump, Wiring
 from infra.local.topology import (
@@ -160,4 +162,10 @@ class Stack:
         log = self._options.logs / f"{function.logical_id}.log"
         sources = function.event_sources
         concurrency = max((source.maximum_concurrency for source in sources), default=1)
-        return FunctionPool(Deployment(function, environment, log), concurrency=concurrency)
+        deployment = Deployment(function, environment, log, start_of(self._options.chaos))
+        return FunctionPool(deployment, concurrency=concurrency)
+
+
+def start_of(chaos: ChaosSpec | None) -> type[Child]:
+    """Return how processes begin: as in the cloud, but where they end by the dozen, forked."""
+    return Child if chaos is None else ForkedChild
