@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MINISTACK := .venv-ministack
 WORKERS ?= 2
 
-.PHONY: help install demo test check fast chaos soak clean
+.PHONY: help install demo test check fast ministack chaos soak clean
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -35,6 +36,15 @@ check: install  ## linters, types and architecture only
 fast: install  ## the unit tests alone
 	$(BIN)/python -m pytest tests/unit tests/functions
 
+# In an environment of its own, as it pins another botocore. The tests start and end it themselves.
+$(MINISTACK)/.installed: constraints-ministack.txt
+	$(PYTHON) -m venv $(MINISTACK)
+	$(MINISTACK)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-ministack.txt ministack
+	touch $@
+
+ministack: install $(MINISTACK)/.installed  ## contracts, races and chaos on ministack, a second and independent AWS
+	$(BIN)/python -m pytest tests/ministack/store_contract.py tests/ministack/queue_contract.py tests/ministack/races.py tests/ministack/wiring.py tests/ministack/chaos.py
+
 chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
 	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py
 
@@ -42,4 +52,4 @@ soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory tha
 	$(BIN)/python benchmarks/soak.py
 
 clean:  ## remove what was built and what local runs left
-	rm -rf $(VENV) .spotgrad .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache
+	rm -rf $(VENV) $(MINISTACK) .spotgrad .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .import_linter_cache

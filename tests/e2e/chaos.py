@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from infra.local.chaos.spec import ChaosSpec
+from infra.local.emulator import MOTO, Server
 from infra.local.home import Home
 from infra.local.run import LocalRun, RunOptions, local_run
 from spotgrad.directory.store import DirectoryStore
@@ -39,10 +40,13 @@ class Watcher:
         self.pids |= {self.run.stack.emulator.pid, *self.run.fleet.pids.values()}
 
 
-def run_and_check(folder: Path, chaos: ChaosSpec, epochs: int) -> tuple[LocalRun, Status]:
+def run_and_check(
+    folder: Path, chaos: ChaosSpec, epochs: int, server: Server = MOTO
+) -> tuple[LocalRun, Status]:
     """Run the job, prove that nothing was lost or left behind, and return how it went."""
     home = Home(NAME, folder / "home")
-    options = RunOptions(digits(folder / "job", epochs=epochs), workers=4, chaos=chaos)
+    job = digits(folder / "job", epochs=epochs)
+    options = RunOptions(job, workers=4, chaos=chaos, server=server)
     with local_run(options, home) as run:
         watcher = Watcher(run)
         status = run.watch(watcher)

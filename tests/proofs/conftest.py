@@ -1,11 +1,17 @@
-"""A bucket on moto, for the proofs that have to hold on the S3 adapter as well."""
+"""The bench of the races, on fakes; and a bucket on moto, for what must hold on S3 as well."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from spotgrad.aws.s3 import S3Store
+from tests.builders import Bench
 from tests.contract.moto_server import clients_of, served
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
 
 
 @pytest.fixture

@@ -42,8 +42,8 @@ def trained(bench: Bench, shards: int) -> list[ResultKey]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_sixty_four_results_of_one_epoch(seed: int) -> None:
-    bench, events, weather = Bench(), Events(seed), Weather(EVERY)
+def test_sixty_four_results_of_one_epoch(bench: Bench, seed: int) -> None:
+    events, weather = Events(seed), Weather(EVERY)
     events.put(trained(bench, RESULTS))
     bench.store.on_write = weather.on_write
     run_threads(AGGREGATORS, aggregator(lambda: replace(bench.world), events))
@@ -68,8 +68,8 @@ def uploaded(bench: Bench, subtask: Subtask) -> list[ResultKey]:
 
 
 @pytest.mark.parametrize("issue", ["barrier", "rolling"])
-def test_four_epochs_of_sixteen_shards_with_workers_in_between(issue: str) -> None:
-    bench, events, weather = Bench(), Events(seed=4), Weather(EVERY)
+def test_four_epochs_of_sixteen_shards_with_workers_in_between(bench: Bench, issue: str) -> None:
+    events, weather = Events(seed=4), Weather(EVERY)
     bench.start(16, epochs=4, schedule={"issue": issue})
 
     def work_off_the_queue() -> None:
