@@ -15,10 +15,20 @@ def group_by_job(records: tuple[SqsRecord, ...]) -> tuple[dict[str, Group], list
     malformed: list[str] = []
     for record in records:
         try:
-            for created in objects_created(record.body):
-                key = ResultKey.parse(created.key)
-                jobs.setdefault(key.job, []).append((record.message_id, key))
+            created = objects_created(record.body)
         except Malformed as reason:
-            logger.warning("malformed", message_id=record.message_id, reason=str(reason))
-            malformed.append(record.message_id)
+            malformed.append(_noted(record, reason))
+            continue
+        for one in created:
+            try:
+                key = ResultKey.parse(one.key)
+            except Malformed as reason:  # the others of its message are results all the same
+                malformed.append(_noted(record, reason))
+            else:
+                jobs.setdefault(key.job, []).append((record.message_id, key))
     return jobs, malformed
+
+
+def _noted(record: SqsRecord, reason: Malformed) -> str:
+    logger.warning("malformed", message_id=record.message_id, reason=str(reason))
+    return record.message_id

@@ -150,13 +150,20 @@ def test_a_shard_that_the_manifest_does_not_have(
 
 
 def test_a_shard_of_another_data_set_is_not_read(world: World) -> None:
-    text = world.manifest.to_json().decode()
-    foreign = type(world.manifest).from_json(text.replace("datasets/tiny/", "datasets/secret/"))
-    with pytest.raises(Malformed, match="does not belong to data set 'tiny'"):
+    """A manifest is checked when it is read; this one never was."""
+    foreign = world.manifest.model_copy(update={"dataset": "other"})
+    with pytest.raises(Malformed, match="does not belong to data set 'other'"):
         inputs(world).shard(foreign, "train", 0)
-    outside = type(world.manifest).from_json(text.replace("datasets/tiny/", "state/tiny/"))
-    with pytest.raises(Malformed, match="not of the form"):
-        inputs(world).shard(outside, "train", 0)
+
+
+@pytest.mark.parametrize("place", ["datasets/secret/", "state/tiny/", "datasets/tiny/../tiny/"])
+def test_a_plan_whose_shards_lie_elsewhere_is_not_taken(world: World, place: str) -> None:
+    key = SpecKey(world.plan.spec.name).render()
+    text = world.store.get(key).body.decode()
+    assert "datasets/tiny/" in text
+    world.store.put(key, text.replace("datasets/tiny/", place).encode())
+    with pytest.raises(Malformed, match=r"^job plan: manifest: .*shard key "):
+        inputs(world).plan(inputs(world).head(world.plan.spec.name))
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,10 @@
 
 from pathlib import Path, PurePosixPath
 
+from spotgrad.directory.failures import translated
 from spotgrad.errors import Unsupported
 
-__all__ = ["LOCK", "PRIVATE", "is_path", "path_of"]
+__all__ = ["LOCK", "PRIVATE", "is_link", "is_path", "path_of"]
 
 PRIVATE = ".spotgrad-"
 """How the names of the store's own files in its root begin; no key does."""
@@ -20,11 +21,23 @@ def is_path(key: str) -> bool:
 
 
 def path_of(root: Path, key: str) -> Path:
-    """Return the path of ``key`` below ``root``.
+    """Return the path of ``key`` below ``root``; the root itself may be a link.
 
     Raises:
-        Unsupported: the key is absolute, or has an empty part, ``.``, ``..``, a backslash or NUL.
+        Unsupported: the key is absolute, or has an empty part, ``.``, ``..``, a backslash or NUL;
+            or it goes through a link, which may lead anywhere.
     """
     if not is_path(key):
         raise Unsupported(f"key {key!r} in {root}: it cannot be the path of a file")
-    return root / PurePosixPath(key)
+    path = root / PurePosixPath(key)
+    with translated(f"look at {path}"):
+        linked = is_link(root, path)
+    if linked:
+        raise Unsupported(f"key {key!r} in {root}: it goes through a link, and may lead elsewhere")
+    return path
+
+
+def is_link(root: Path, path: Path) -> bool:
+    """Tell whether ``path``, or a folder between it and ``root``, is a link."""
+    below = path.relative_to(root).parts
+    return any(root.joinpath(*below[:depth]).is_symlink() for depth in range(1, len(below) + 1))

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from spotgrad.directory.failures import translated
-from spotgrad.directory.paths import LOCK, PRIVATE, is_path, path_of
+from spotgrad.directory.paths import LOCK, PRIVATE, is_link, is_path, path_of
 from spotgrad.errors import ConditionFailed, NotFound
 from spotgrad.ports import Absent, ObjectInfo, StoredObject
 from spotgrad.system import new_id
@@ -112,13 +112,15 @@ class DirectoryStore:
 
     def _keys(self, prefix: str) -> Iterator[str]:
         folder, _, _ = prefix.rpartition("/")
-        if folder and not is_path(folder):
+        start = self._root / folder
+        if folder and (not is_path(folder) or is_link(self._root, start)):
             return  # no object can have such a key
-        for where, _, names in os.walk(self._root / folder):
+        for where, _, names in os.walk(start):  # into no linked folder
             below = Path(where).relative_to(self._root)
             for name in names:
                 key = (below / name).as_posix()
-                if key.startswith(prefix) and not key.startswith(PRIVATE):
+                plain = not key.startswith(PRIVATE) and not Path(where, name).is_symlink()
+                if key.startswith(prefix) and plain:
                     yield key
 
     def _info(self, key: str) -> ObjectInfo:

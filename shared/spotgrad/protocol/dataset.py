@@ -1,13 +1,16 @@
 """A data set as it lies in the bucket: one manifest naming content-addressed shards by split.
 
 Not the data: shards are safetensors files with one tensor per column, samples along axis 0.
-Invariant: every split has at least one shard and no shard is empty.
+Invariant: every split has at least one shard, no shard is empty, and no shard's key leads out of
+the data set or names another content.
 """
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from spotgrad.errors import Malformed
+from spotgrad.protocol.keys import ShardKey
 from spotgrad.protocol.wire import Document, Part, Sha256
 
 DatasetName = Annotated[
@@ -31,7 +34,7 @@ class Column(Part):
 class Shard(Part):
     """One content-addressed object: ``samples`` rows of every column."""
 
-    key: str
+    key: str = Field(max_length=1024)  # S3's limit
     samples: int = Field(gt=0)
     size_bytes: int = Field(gt=0)
     sha256: Sha256
@@ -58,3 +61,20 @@ class DatasetManifest(Document):
     dataset: DatasetName
     columns: tuple[Column, ...] = Field(min_length=1)
     splits: dict[str, Split] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _holds_its_own_shards(self) -> Self:
+        for split in self.splits.values():
+            for shard in split.shards:
+                self._check_key(shard)
+        return self
+
+    def _check_key(self, shard: Shard) -> None:
+        try:
+            said = ShardKey.texts(shard.key)
+        except Malformed as error:
+            raise ValueError(f"shard {error}") from error
+        if said["dataset"] != self.dataset:
+            raise ValueError(f"shard key {shard.key!r}: it is not of data set {self.dataset!r}")
+        if not shard.sha256.startswith(said["sha256_head"]):
+            raise ValueError(f"shard key {shard.key!r}: its SHA-256 is said to be {shard.sha256}")

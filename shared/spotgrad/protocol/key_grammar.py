@@ -73,17 +73,26 @@ class Key:
         return self.form.format(**{name: rendered(name, value) for name, value in values.items()})
 
     @classmethod
-    def parse(cls, key: str) -> Self:
-        """Read what ``render`` wrote.
+    def texts(cls, key: str) -> dict[str, str]:
+        """Return the text of each field in ``key``; a fraction of the cost of ``parse``.
 
         Raises:
-            Malformed: anything else, with the form that was expected.
+            Malformed: the key is not of this form; the form that was expected is named.
         """
         match = _pattern(cls.form).fullmatch(key)
         if match is None:
             expected = re.sub(r"\{(\w+)\}", r"<\1>", cls.form)
             raise Malformed(f"key {key!r}: not of the form {expected}")
+        return match.groupdict()
+
+    @classmethod
+    def parse(cls, key: str) -> Self:
+        """Read what ``render`` wrote.
+
+        Raises:
+            Malformed: as ``texts``.
+        """
         values: dict[str, Any] = {
-            name: int(text) if name in _DIGITS else text for name, text in match.groupdict().items()
+            name: int(text) if name in _DIGITS else text for name, text in cls.texts(key).items()
         }
         return cls(**values)

@@ -15,6 +15,7 @@ from spotgrad.planning.control import obey
 from spotgrad.planning.issue import issue_next
 from spotgrad.planning.settle import open_initialization
 from spotgrad.ports import ABSENT, Absent, ObjectInfo
+from spotgrad.protocol.bundle import MOST_BYTES
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.dataset import DatasetManifest
 from spotgrad.protocol.head import Head
@@ -148,6 +149,11 @@ def _newest_code(world: World, job: str) -> CodeRef | None:
         raise InvalidJob(f"job {job}: {error}; let `spotgrad submit` upload the code") from error
     if newest.size_bytes == 0:
         raise InvalidJob(f"job {job}: {newest.key} is empty; let `spotgrad submit` upload the code")
+    if newest.size_bytes > MOST_BYTES:  # no worker is to load it into its memory
+        raise InvalidJob(
+            f"job {job}: {newest.key}: {newest.size_bytes:,} bytes, at most {MOST_BYTES:,} are "
+            "allowed; leave data out of the code"
+        )
     return CodeRef(key=newest.key, sha256=sha256, size_bytes=newest.size_bytes)
 
 

@@ -102,6 +102,35 @@ def test_no_key_leads_out_of_the_folder(store: DirectoryStore, tmp_path: Path, k
     assert (tmp_path / "a").read_bytes() == b"outside"
 
 
+def test_no_link_leads_out_of_the_folder(store: DirectoryStore, tmp_path: Path) -> None:
+    """A folder may come from somebody else, links and all."""
+    store.put("x", b"1")
+    outside = tmp_path / "outside"
+    (outside / "below").mkdir(parents=True)
+    (outside / "secret").write_bytes(b"secret")
+    root = tmp_path / "bucket"
+    (root / "folder").symlink_to(outside)
+    (root / "file").symlink_to(outside / "secret")
+    (root / "dangling").symlink_to(outside / "new")
+    for key in ("folder/secret", "folder/below/new", "file", "dangling"):
+        for call in (store.get, store.delete, lambda name: store.put(name, b"2")):
+            with pytest.raises(Unsupported, match="it goes through a link"):
+                call(key)
+    assert files(outside) == ["secret"]
+    assert (outside / "secret").read_bytes() == b"secret"
+    for prefix in ("", "folder/", "file", "d"):
+        assert [info.key for info in store.list(prefix)] == (["x"] if not prefix else [])
+
+
+def test_the_folder_itself_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    store = DirectoryStore(tmp_path / "link")
+    store.put("a/b", b"1")
+    assert store.get("a/b").body == b"1"
+    assert [info.key for info in store.list("a/")] == ["a/b"]
+
+
 @pytest.mark.parametrize("prefix", ["../", "../a", "/", "//", "a/../../"])
 def test_no_prefix_leads_out_of_the_folder(
     store: DirectoryStore, tmp_path: Path, prefix: str

@@ -1,9 +1,11 @@
 """Draws any model of the protocol, from its own annotations: a new field is drawn without a word.
 
-Values respect the bounds and patterns that the fields declare; floats are finite. Only ``JobSpec``
-is spelt out, since most combinations of its fields are refused by design.
+Values respect the bounds and patterns that the fields declare; floats are finite. ``JobSpec`` alone
+is spelt out, since most combinations of its fields are refused by design; a manifest's shards are
+named after what was drawn for them.
 """
 
+import itertools
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,7 +19,9 @@ from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
 
 from spotgrad.protocol.bitmap import Bitmap
+from spotgrad.protocol.dataset import DatasetManifest, Split
 from spotgrad.protocol.job import JobSpec
+from spotgrad.protocol.keys import ShardKey
 from spotgrad.protocol.wire import Document
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
@@ -78,7 +82,28 @@ def models(model: type[BaseModel]) -> st.SearchStrategy[Any]:
         field.alias or name: values_of(field.annotation, _flat(field.metadata))
         for name, field in model.model_fields.items()
     }
-    return st.fixed_dictionaries(fields).map(model.model_validate)
+    drawn = st.fixed_dictionaries(fields)
+    if model is DatasetManifest:
+        drawn = drawn.map(_with_keys)
+    return drawn.map(model.model_validate)
+
+
+def _with_keys(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Name each shard by its number and its content, as a push does."""
+    numbers = itertools.count()
+
+    def keyed(split: Split) -> Split:
+        keys = (
+            ShardKey(manifest["dataset"], next(numbers), shard.sha256[:16])
+            for shard in split.shards
+        )
+        shards = [
+            shard.model_copy(update={"key": key.render()})
+            for shard, key in zip(split.shards, keys, strict=True)
+        ]
+        return Split(shards=tuple(shards))
+
+    return manifest | {"splits": {name: keyed(one) for name, one in manifest["splits"].items()}}
 
 
 def _flat(metadata: Any) -> tuple[Any, ...]:

@@ -181,6 +181,38 @@ def test_a_size_that_lies_is_refused() -> None:
         unpack(bytes(body))
 
 
+def test_a_file_that_claims_to_be_larger_than_it_is_is_refused() -> None:
+    body = bytearray(zipped(("a.py", b"0123456789")))
+    entry_at = body.index(b"PK\x01\x02")
+    body[entry_at + 20 : entry_at + 28] = struct.pack("<II", 10**9, 10**9)
+    with pytest.raises(Malformed, match="not a readable zip file"):
+        unpack(bytes(body))
+
+
+def test_two_names_for_one_file_are_refused() -> None:
+    """A reader of the directory and a reader of the file would see different names."""
+    body = zipped(("good.py", b"1")).replace(b"good.py", b"evil.py", 1)
+    with pytest.raises(Malformed, match="not a readable zip file"):
+        unpack(body)
+
+
+def test_entries_that_share_their_bytes_are_counted_as_often_as_they_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A bomb of many names for one compressed kernel."""
+    one = zipped((zipfile.ZipInfo("a"), bytes(1_000)))
+    entry_at, end_at = one.index(b"PK\x01\x02"), one.index(b"PK\x05\x06")
+    entries, count = one[entry_at:end_at] * 50, struct.pack("<HH", 50, 50)
+    end = bytearray(one[end_at:])
+    end[8:12], end[12:16] = count, struct.pack("<I", len(entries))
+    body = one[:entry_at] + entries + bytes(end)
+    with pytest.raises(Malformed, match="is in it twice"):
+        unpack(body)
+    monkeypatch.setattr(bundle, "MOST_FILES", 49)
+    with pytest.raises(Malformed, match="50 entries, at most 49"):
+        unpack(body)
+
+
 @given(st.integers(min_value=0, max_value=len(pack(FILES)) - 1), st.integers(1, 255))
 def test_a_damaged_bundle_is_malformed_or_still_plain(position: int, change: int) -> None:
     body = bytearray(pack(FILES))

@@ -184,6 +184,26 @@ def test_depth_is_bounded_whatever_opens(opening: str) -> None:
         parse_yaml((opening * 20_000).encode())
 
 
+def test_a_billion_laughs_end_at_the_first_anchor() -> None:
+    lines = ["a0: &a0 [lol]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    with pytest.raises(Malformed, match=r"^line 1, column 5: anchors and aliases"):
+        parse_yaml("\n".join(lines).encode())
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("object:os.system", "object/apply:os.system", "object/new:type", "name:os.system"),
+        *("module:os", "tuple", "bytes"),
+    ],
+)
+def test_no_tag_of_python_s_builds_anything(tag: str) -> None:
+    for text in (f"a: !!python/{tag} ['true']", f"a: !<tag:yaml.org,2002:python/{tag}> x"):
+        with pytest.raises(Malformed, match="tags are not allowed"):
+            parse_yaml(text.encode())
+
+
 def test_the_deepest_allowed_document_is_read() -> None:
     value = parse_yaml(("[" * MAX_DEPTH + "1" + "]" * MAX_DEPTH).encode())
     for _ in range(MAX_DEPTH):

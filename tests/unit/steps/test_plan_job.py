@@ -17,6 +17,7 @@ from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.plan import CodeRef, JobPlan
 from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.tensors import digest
+from spotgrad.steps import plan_job as module
 from spotgrad.steps.documents import read_plan
 from spotgrad.steps.plan_job import Planned, plan_job
 from tests.builders import JOB, PLANNING_SECONDS, Bench, job_file, manifest, names
@@ -148,6 +149,20 @@ def test_a_stray_or_empty_bundle_is_refused(bench: Bench) -> None:
         f"job {JOB}: {key} is empty; let `spotgrad submit` upload the code"
     )
     assert HEAD not in bench.store.snapshot()
+
+
+def test_a_bundle_too_large_for_a_worker_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_BYTES", 4)
+    ref = put_code(bench, b"large")
+    assert bench.plan().reason == (
+        f"job {JOB}: {ref.key}: 5 bytes, at most 4 are allowed; leave data out of the code"
+    )
+    assert HEAD not in bench.store.snapshot()
+    bench.clock.advance(1)
+    put_code(bench, b"fits")
+    assert bench.plan() == Planned("planned")
 
 
 def put_code_of_nothing(bench: Bench) -> str:
