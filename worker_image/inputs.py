@@ -8,9 +8,10 @@ moved on); a shard or code bundle that is damaged is the user's to mend, hence a
 from dataclasses import dataclass
 
 from spotgrad.errors import Malformed, NotFound, StoreUnavailable
+from spotgrad.planning.standing import fault_of
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.dataset import DatasetManifest, Shard
-from spotgrad.protocol.head import Head
+from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import HeadKey, ShardKey, SpecKey
 from spotgrad.protocol.partial import Partial
 from spotgrad.protocol.plan import CodeRef, JobPlan
@@ -89,9 +90,11 @@ class Inputs:
                 )
         return file
 
-    def partial(self, plan: JobPlan, subtask: Subtask) -> Partial | None:
+    def partial(self, head: Head, subtask: Subtask) -> Partial | None:
         """Return what an interrupted attempt at this subtask left to go on from."""
-        return furthest(self._store, plan, subtask)
+        fault = fault_of(head, WorkItem(epoch=subtask.epoch, subtask=subtask.subtask))
+        mishaps = (*fault.forgiven, *fault.refused, *fault.failed)
+        return furthest(self._store, self.plan(head), subtask, mishaps)
 
     def code(self, ref: CodeRef) -> bytes:
         """Return the user's code bundle."""

@@ -118,7 +118,7 @@ class Workshop:
         self, work: "_Work", data: Batch, rebase: Callable[[Base | None], None]
     ) -> Training | None:
         """Return training that goes on where an interrupted attempt was cut off, if one was."""
-        partial = self._inputs.partial(work.plan, work.subtask)
+        partial = self._inputs.partial(work.head, work.subtask)
         if partial is None:
             return None
         base, local = partial.metadata.base, work.plan.spec.local
