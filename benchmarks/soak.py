@@ -3,7 +3,8 @@
 Run ``python benchmarks/soak.py [--subtasks 2000] [--workers 4] [--chaos FAULTS]``. The task is as
 small as can be, so that the pipeline is what works. Prints goodput (merged subtasks per attempt),
 whether each subtask was merged exactly once, and the peak memory of each kind of process in the
-first and in the last third of the run (Linux: read from /proc).
+first and in the last third of the run (Linux: read from /proc; what forked processes share counts
+for each).
 """
 
 import argparse
@@ -13,6 +14,7 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from infra.local.chaos.spec import parse_chaos
@@ -33,7 +35,6 @@ CHAOS = (
     "kill=0.03,notice=0.02,duplicate=0.1,delay=1,reorder,corrupt=0.02,throttle=0.03,"
     "aggregator-crash=0.03,seed=1"
 )
-KINDS = ("worker_image", "functions.aggregate", "functions.reconcile", "functions.plan", "server")
 JOB = """
 name: soak
 task: line:Line
@@ -75,7 +76,8 @@ def arrays():
 class Scales:
     """Weighs every process of the run, again and again."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, run: LocalRun, total: int) -> None:
+        self._run = run
         self._total = total
         self._peaks: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._began_at = time.monotonic()
@@ -84,7 +86,7 @@ class Scales:
     def __call__(self, status: Status, _notes: Sequence[str]) -> None:
         """Note the peaks of this third of the run, and say how far it is."""
         third = min(2, 3 * status.subtasks.merged // self._total)
-        for kind, kilobytes in _weights():
+        for kind, kilobytes in _weights(self._run):
             place = (kind, third)
             self._peaks[place] = max(self._peaks[place], kilobytes)
         if status.subtasks.merged >= self._said + 100:
@@ -95,23 +97,19 @@ class Scales:
     def table(self) -> Iterator[str]:
         """Yield a line per kind of process."""
         yield f"{'peak memory, MB':22} {'first third':>12} {'last third':>12}"
-        for kind in (*KINDS, "this process"):
+        for kind in sorted({kind for kind, _ in self._peaks}):
             first, last = (self._peaks[kind, third] / 1024 for third in (0, 2))
             yield f"{kind:22} {first:12.0f} {last:12.0f}"
 
 
-def _weights() -> Iterator[tuple[str, int]]:
-    """Yield kind and resident kilobytes of this process and of each of its children."""
+def _weights(run: LocalRun) -> Iterator[tuple[str, int]]:
+    """Yield kind and resident kilobytes of this process and of each one that it started."""
     yield "this process", _resident_kilobytes(os.getpid())
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (folder / "cmdline").read_bytes().decode(errors="replace")
-            kind = next((kind for kind in KINDS if kind in command), None)
-            if parent == os.getpid() and kind is not None:
-                yield kind, _resident_kilobytes(int(folder.name))
-        except (OSError, ValueError):  # it ended meanwhile
-            continue
+    started = {"server": [run.stack.emulator.pid], "worker": list(run.fleet.pids.values())}
+    for kind, pids in {**started, **run.stack.function_pids}.items():
+        for pid in pids:
+            with suppress(OSError):  # it ended meanwhile
+                yield kind, _resident_kilobytes(pid)
 
 
 def _resident_kilobytes(pid: int) -> int:
@@ -129,9 +127,9 @@ def soak(folder: Path, subtasks: int, workers: int, chaos: str) -> bool:
         load_job(folder / "job.yaml"), workers=workers, chaos=parse_chaos(chaos) if chaos else None
     )
     home = Home(NAME, folder / "home")
-    scales = Scales(epochs * SHARDS)
     began_at = time.monotonic()
     with local_run(options, home) as run:
+        scales = Scales(run, epochs * SHARDS)
         status = run.watch(scales)
         run.drain()
     seconds = time.monotonic() - began_at

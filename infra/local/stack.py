@@ -3,7 +3,7 @@
 A context manager: what it starts it ends, whatever happens inside. It knows no job and no worker.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,8 +133,13 @@ class Stack:
     @property
     def pids(self) -> list[int]:
         """The process ids of the emulator and of the functions."""
-        functions = [pid for pool in self._functions.values() for pid in pool.pids]
+        functions = [pid for pids in self.function_pids.values() for pid in pids]
         return [self.emulator.pid, *functions]
+
+    @property
+    def function_pids(self) -> Mapping[str, Sequence[int]]:
+        """The process ids of the functions, by function."""
+        return {name: pool.pids for name, pool in self._functions.items()}
 
     def busy(self) -> bool:
         """Return whether a queue that somebody reads holds messages; dead letters lie for ever."""
