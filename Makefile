@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MINISTACK := .venv-ministack
 WORKERS ?= 2
 
-.PHONY: help install demo test check fast ministack chaos soak clean
+.PHONY: help install demo test check fast ministack chaos machine soak clean
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -47,6 +47,9 @@ ministack: install $(MINISTACK)/.installed  ## contracts, races and chaos on min
 
 chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
 	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py
+
+machine: install  ## the proofs' state machine for longer, at other examples each time (a quarter of an hour)
+	PIPELINE_EXAMPLES=2000 $(BIN)/python -m pytest tests/proofs/test_pipeline_machine.py -k its_end
 
 soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory that stays flat (an hour)
 	$(BIN)/python benchmarks/soak.py

@@ -130,6 +130,12 @@ class FakeQueue:
         with self._lock:
             self._duplicates += times
 
+    def lose(self, number: int) -> None:
+        """Let one message vanish, leased or not, as at the end of its retention period."""
+        with self._lock:
+            if self._entries:
+                del self._entries[number % len(self._entries)]
+
     def in_flight(self) -> int:
         """Return how many messages are leased now."""
         with self._lock:
