@@ -48,7 +48,7 @@ ministack: install $(MINISTACK)/.installed  ## contracts, races and chaos on min
 chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
 	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py
 
-machine: install  ## the proofs' state machine for longer, at other examples each time (a quarter of an hour)
+machine: install  ## the proofs' state machine for longer, at other examples each time (minutes)
 	PIPELINE_EXAMPLES=2000 $(BIN)/python -m pytest tests/proofs/test_pipeline_machine.py -k its_end
 
 soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory that stays flat (an hour)
