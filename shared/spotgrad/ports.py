@@ -1,6 +1,7 @@
-"""What the steps and the worker need from the world: seven tiny Protocols, and no implementation.
+"""What the steps and the worker need from the world: eight tiny Protocols, and no implementation.
 
-Adapters live in ``spotgrad.aws`` (S3, SQS), ``spotgrad.directory`` (a folder) and ``tests/fakes``.
+Adapters live in ``spotgrad.aws`` (S3, SQS, Batch), ``spotgrad.directory`` (a folder) and
+``tests/fakes``.
 One contract suite per port runs against each of them. Every method may raise ``Retry`` (the call
 may work later) and ``AccessDenied``; what else a method raises is said where it is declared.
 """
@@ -9,6 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+from spotgrad.planning.fleet import FleetView
 
 __all__ = [
     "ABSENT",
@@ -24,6 +27,7 @@ __all__ = [
     "TaskGauge",
     "TaskQueue",
     "TaskSender",
+    "WorkerFleet",
 ]
 
 
@@ -139,6 +143,18 @@ class TaskGauge(Protocol):
 
     def depth(self) -> int:
         """Return the approximate number of messages that wait, are delayed or are leased."""
+        ...
+
+
+class WorkerFleet(Protocol):
+    """Machines on which workers run. They leave by themselves when there is nothing to do."""
+
+    def look(self) -> FleetView:
+        """Return how the fleet stands."""
+        ...
+
+    def start(self, workers: int) -> None:
+        """Start so many more. Not idempotent; when it raises, some may have been started."""
         ...
 
 

@@ -10,7 +10,14 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from spotgrad.errors import Reject
 
@@ -28,7 +35,21 @@ class Settings(BaseModel):
     prefix: ClassVar[str] = PREFIX
 
 
-class PlanSettings(Settings):
+class FleetSettings(Settings):
+    """Where workers are started; nothing in both: they are started by hand."""
+
+    worker_job_queue: str = ""
+    worker_job_definition: str = Field(default="", validate_default=True)
+
+    @field_validator("worker_job_definition")
+    @classmethod
+    def _both_or_none(cls, definition: str, others: ValidationInfo) -> str:
+        if bool(definition) != bool(others.data["worker_job_queue"]):
+            raise ValueError("a queue goes with a definition: set SPOTGRAD_WORKER_JOB_QUEUE too")
+        return definition
+
+
+class PlanSettings(FleetSettings):
     """What ``functions/plan`` is told."""
 
     bucket: str = Field(min_length=3)
@@ -43,7 +64,7 @@ class AggregateSettings(Settings):
     subtasks_queue_url: str = Field(min_length=1)
 
 
-class ReconcileSettings(Settings):
+class ReconcileSettings(FleetSettings):
     """What ``functions/reconcile`` is told."""
 
     bucket: str = Field(min_length=3)

@@ -56,6 +56,10 @@ DENIED = Rule(  # S3 hides from whoever may not list a bucket which of its keys 
 NO_LOGIN = Rule(AccessDenied, "log in again, or check AWS_PROFILE and the credentials")
 NO_BUCKET = Rule(MissingSetting, "create the bucket, or correct --bucket or SPOTGRAD_BUCKET")
 NO_QUEUE = Rule(MissingSetting, "deploy the queues, or correct SPOTGRAD_SUBTASKS_QUEUE_URL")
+NO_FLEET = Rule(
+    MissingSetting,
+    "deploy the fleet, or correct SPOTGRAD_WORKER_JOB_QUEUE and SPOTGRAD_WORKER_JOB_DEFINITION",
+)
 WRONG_REGION = Rule(MissingSetting, "set AWS_REGION to the region of the bucket and the queues")
 WRONG_CONFIG = Rule(MissingSetting, "correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or ~/.aws")
 KMS_KEY = Rule(AccessDenied, "check the state and the policy of the KMS key")
@@ -100,6 +104,9 @@ BY_CODE: Mapping[str, Rule] = MappingProxyType(
         **_rows(WRONG_REGION, "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed"),
         **_rows(WRONG_REGION, "IllegalLocationConstraintException Redirect"),
         **_rows(ARCHIVED, "InvalidObjectState"),
+        # Batch has two errors in all: https://docs.aws.amazon.com/batch/latest/APIReference/
+        **_rows(NO_FLEET, "ClientException"),
+        **_rows(AGAIN, "ServerException"),
         **_rows(BAD_MESSAGE, "InvalidMessageContents BatchRequestTooLong"),
         **_rows(REFUSED, "InvalidRequest InvalidWriteOffset TooManyParts EncryptionTypeMismatch"),
         **_rows(REFUSED, "EntityTooLarge KeyTooLongError InvalidArgument InvalidURI"),

@@ -189,6 +189,13 @@ class ExpiringKey(_OfJob):
 
 
 @dataclass(frozen=True)
+class FleetKey(Key):
+    """When workers were last started, and how many: the one document of all jobs together."""
+
+    form: ClassVar[str] = "fleet/workers.json"
+
+
+@dataclass(frozen=True)
 class ReportKey(_OfJob):
     """The self-contained report."""
 
