@@ -76,7 +76,8 @@ def test_a_start_counts_before_it_is_listed() -> None:
 
 
 def test_workers_that_achieve_nothing_come_further_and_further_apart() -> None:
-    now, last, gaps = 0, muster(0, 4), []
+    now, last = 0, muster(0, 4)
+    gaps: list[int] = []
     while len(gaps) < 8:
         now += 60
         start = next_start(4, 0, last, at(-1), at(now))
