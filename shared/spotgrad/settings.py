@@ -70,6 +70,8 @@ class ReconcileSettings(FleetSettings):
     bucket: str = Field(min_length=3)
     subtasks_queue_url: str = Field(min_length=1)
     lease_seconds: int = Field(ge=2, le=43_200)  # SQS: visibility timeout is at most 12 h
+    topic_arn: str = ""
+    """Where changes of jobs' states are announced; nothing: nobody is told."""
 
 
 class WorkerSettings(Settings):
