@@ -20,6 +20,8 @@ SETTLING: Final = timedelta(seconds=30)
 """So long a start may take to be seen in the provider's lists."""
 FIRST_PAUSE: Final = timedelta(minutes=1)
 LONGEST_PAUSE: Final = timedelta(minutes=32)
+LASTING: Final = timedelta(minutes=15)
+"""Workers that were there for so long were not in vain, though no subtask ended: it may be long."""
 MOST_AT_ONCE: Final = 100
 """Each is a request, a function has a timeout for all of them, and the next minute comes."""
 
@@ -77,9 +79,10 @@ def next_start(
         return None
     in_vain = 0
     if last is not None and alive < last.workers and (news is None or news <= last.at):
-        if now - last.at < _pause(last.in_vain):
+        age, pause = now - last.at, _pause(last.in_vain)
+        if age < pause:
             return None
-        in_vain = last.in_vain + 1
+        in_vain = 0 if age >= max(LASTING, 2 * pause) else last.in_vain + 1
     workers = min(wanted, alive + MOST_AT_ONCE)
     return Start(workers - alive, Muster(at=now, workers=workers, in_vain=in_vain))
 

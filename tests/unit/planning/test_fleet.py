@@ -94,6 +94,15 @@ def test_nothing_is_in_vain_once_a_job_gets_on() -> None:
     assert next_start(4, 0, last, at(1), at(1000)) == Start(4, muster(1000, 4))
 
 
+def test_workers_that_lasted_were_not_in_vain_though_no_subtask_ended() -> None:
+    lasted = next_start(4, 3, muster(0, 4, in_vain=2), at(-1), at(15 * 60))
+    assert lasted == Start(1, muster(900, 4, in_vain=0))
+    hardly = next_start(4, 3, muster(0, 4, in_vain=3), at(-1), at(15 * 60))
+    assert hardly == Start(1, muster(900, 4, in_vain=4))
+    late = next_start(4, 3, muster(0, 4, in_vain=9), at(-1), at(64 * 60))
+    assert late == Start(1, muster(64 * 60, 4, in_vain=0))
+
+
 def test_a_fleet_that_is_whole_grows_without_a_pause() -> None:
     last = muster(0, 2, in_vain=9)
     assert next_start(5, 2, last, at(-1), at(31)) == Start(3, muster(31, 5))
