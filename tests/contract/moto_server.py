@@ -37,8 +37,9 @@ def clients_of(endpoint: str) -> Iterator[Clients]:
         clean(environment)
         environment.setenv("AWS_ENDPOINT_URL", endpoint)
         made = make_clients()
-        batch: Any = made.batch  # made when it is first asked for: now
+        late: list[Any] = [made.batch, made.sns]  # made when they are first asked for: now
     yield made
     made.s3.close()
     made.sqs.close()
-    batch.close()
+    for client in late:
+        client.close()

@@ -14,13 +14,14 @@ import botocore.session
 from botocore.config import Config
 
 from spotgrad.aws.batch import BatchClient
+from spotgrad.aws.sns import SnsClient
 from spotgrad.aws.translate import translated
 
 if TYPE_CHECKING:  # the stubs are a development dependency
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
-__all__ = ["Clients", "make_clients"]
+__all__ = ["Clients", "make_clients", "make_session"]
 
 # botocore's own row for "region", with one more name for the variable; the first one set counts
 # https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html
@@ -62,7 +63,14 @@ class Clients:
     def batch(self) -> BatchClient:
         """Return the client of AWS Batch, made when it is first asked for: few ever ask."""
         with translated("connect to AWS Batch"):
-            client: BatchClient = (self.session or _session()).client("batch", config=_COMMON)
+            client: BatchClient = (self.session or make_session()).client("batch", config=_COMMON)
+            return client
+
+    @cached_property
+    def sns(self) -> SnsClient:
+        """Return the client of SNS, made when it is first asked for, as that of Batch."""
+        with translated("connect to Amazon SNS"):
+            client: SnsClient = (self.session or make_session()).client("sns", config=_COMMON)
             return client
 
 
@@ -73,11 +81,12 @@ def make_clients() -> Clients:
         MissingSetting: no region, an unknown profile, or a configuration that cannot be read.
     """
     with translated("connect to AWS"):
-        session = _session()
+        session = make_session()
         return Clients(_s3(session), session.client("sqs", config=_COMMON), session)
 
 
-def _session() -> boto3.session.Session:
+def make_session() -> boto3.session.Session:
+    """Return a session that reads the region as every AWS tool does; it makes clients."""
     reader = botocore.session.Session(session_vars=_SESSION_VARIABLES)
     return boto3.session.Session(botocore_session=reader)
 

@@ -30,6 +30,10 @@ OPERATIONS = {
         "GetQueueAttributes",
     ],
     "batch": ["ListJobs", "SubmitJob", "DescribeJobQueues", "DescribeComputeEnvironments"],
+    "sns": ["Publish"],
+    "lambda": ["GetFunctionConfiguration", "ListEventSourceMappings"],
+    "ecr": ["DescribeImages"],
+    "service-quotas": ["GetServiceQuota"],
 }
 
 # The models of S3 list few errors; these are documented beside them:
@@ -142,6 +146,8 @@ def test_every_row_raises_a_leaf() -> None:
         ("QueueDoesNotExist", 400, "ReceiveMessage", MissingSetting),
         ("InvalidMessageContents", 400, "SendMessageBatch", Malformed),
         ("ClientException", 400, "SubmitJob", MissingSetting),
+        ("ValidationError", 400, "DescribeStacks", MissingSetting),
+        ("ImageNotFoundException", 400, "DescribeImages", NotFound),
         ("ServerException", 500, "ListJobs", StoreUnavailable),
         ("TooManyRequestsException", 429, "SubmitJob", StoreUnavailable),
         ("KmsAccessDenied", 400, "SendMessageBatch", AccessDenied),
