@@ -12,9 +12,10 @@ from aws_lambda_powertools.metrics import MetricUnit
 from spotgrad.aws.batch import BatchFleet
 from spotgrad.aws.clients import Clients, make_clients
 from spotgrad.aws.s3 import S3Store
+from spotgrad.aws.sns import SnsTopic
 from spotgrad.aws.sqs import SqsQueue
 from spotgrad.errors import SpotgradError
-from spotgrad.ports import WorkerFleet
+from spotgrad.ports import Announcer, WorkerFleet
 from spotgrad.settings import (
     AggregateSettings,
     FleetSettings,
@@ -22,6 +23,7 @@ from spotgrad.settings import (
     ReconcileSettings,
     Settings,
 )
+from spotgrad.steps.announce import announce
 from spotgrad.steps.tend_fleet import tend_fleet
 from spotgrad.steps.world import World
 from spotgrad.system import SystemClock, new_id
@@ -52,6 +54,14 @@ class Root:
             return None
         return BatchFleet(clients().batch, told.worker_job_queue, told.worker_job_definition)
 
+    @cached_property
+    def announcer(self) -> Announcer | None:
+        """Return whom changes of state are told to; None without a topic."""
+        told = self.settings
+        if not isinstance(told, ReconcileSettings) or not told.topic_arn:
+            return None
+        return SnsTopic(clients().sns, told.topic_arn)
+
 
 @cache
 def clients() -> Clients:
@@ -78,3 +88,17 @@ def tend(root: Root) -> None:
     if tended.started:
         logger.info("workers started", **asdict(tended))
     metrics.add_metric("WorkersStarted", MetricUnit.Count, tended.started)
+
+
+def tell(root: Root, job: str) -> bool:
+    """Announce the job's new state, if it has one; return whether the job stands still."""
+    try:
+        standing = announce(root.world, root.announcer, job)
+    except SpotgradError as reason:
+        logger.warning("not announced", job=job, reason=str(reason))
+        return False
+    if standing.announced:
+        logger.info("announced", job=job, state=standing.announced)
+    if standing.budget_used_percent is not None:
+        metrics.add_metric("BudgetUsedPercent", MetricUnit.Percent, standing.budget_used_percent)
+    return standing.stalled

@@ -10,7 +10,7 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.runtime import Root, logger, make_root, metrics, tend, tracer
+from functions.runtime import Root, logger, make_root, metrics, tell, tend, tracer
 from spotgrad.errors import SpotgradError
 from spotgrad.settings import ReconcileSettings, read
 from spotgrad.steps.reconcile_job import Watch, active_jobs, expiring_jobs, reconcile_job
@@ -46,3 +46,5 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:  # noqa: ARG
         reconcile(job)
     if jobs:
         tend(root())
+    stalled = sum(tell(root(), job) for job in jobs)
+    metrics.add_metric("StalledJobs", MetricUnit.Count, stalled)

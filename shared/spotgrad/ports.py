@@ -1,6 +1,6 @@
-"""What the steps and the worker need from the world: eight tiny Protocols, and no implementation.
+"""What the steps and the worker need from the world: ten tiny Protocols, and no implementation.
 
-Adapters live in ``spotgrad.aws`` (S3, SQS, Batch), ``spotgrad.directory`` (a folder) and
+Adapters live in ``spotgrad.aws`` (S3, SQS, Batch, SNS), ``spotgrad.directory`` (a folder) and
 ``tests/fakes``.
 One contract suite per port runs against each of them. Every method may raise ``Retry`` (the call
 may work later) and ``AccessDenied``; what else a method raises is said where it is declared.
@@ -16,6 +16,7 @@ from spotgrad.planning.fleet import FleetView
 __all__ = [
     "ABSENT",
     "Absent",
+    "Announcer",
     "Clock",
     "Message",
     "NewId",
@@ -155,6 +156,14 @@ class WorkerFleet(Protocol):
 
     def start(self, workers: int) -> None:
         """Start so many more. Not idempotent; when it raises, some may have been started."""
+        ...
+
+
+class Announcer(Protocol):
+    """Whoever wants to hear of a job's states; nobody's answer is waited for."""
+
+    def announce(self, subject: str, body: str) -> None:
+        """Tell ``body``, a JSON document, under one line of at most 100 ASCII characters."""
         ...
 
 

@@ -166,6 +166,13 @@ class ReceiptKey(_OfJob):
 
 
 @dataclass(frozen=True)
+class AnnouncedKey(_OfJob):
+    """What was last told about the job."""
+
+    form: ClassVar[str] = "state/{job}/announced.json"
+
+
+@dataclass(frozen=True)
 class LedgerKey(_OfJob):
     """One entry of the append-only chain."""
 
