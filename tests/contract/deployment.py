@@ -55,6 +55,17 @@ class Deployer:
         )
         return Deployment(stack, outputs["BucketName"], outputs)
 
+    def stack_of_bucket(self, stack: str) -> str:
+        """Make a stack that has a bucket, by the name that template.yaml gives it, and no more."""
+        bucket = f"{stack}-{ACCOUNT}-{DUMMY['AWS_REGION']}"
+        self.client("s3").create_bucket(Bucket=bucket)
+        body = {
+            "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
+            "Outputs": {"BucketName": {"Value": bucket}},
+        }
+        self.client("cloudformation").create_stack(StackName=stack, TemplateBody=json.dumps(body))
+        return stack
+
     def _queues(self, stack: str, outputs: dict[str, str]) -> dict[str, str]:
         sqs, arns = self.client("sqs"), dict[str, str]()
         for name in NAMES:
