@@ -92,6 +92,8 @@ class WorkerSettings(Settings):
     notice_seconds: float = Field(default=90.0, ge=0)
     """From SIGTERM to SIGKILL, less a margin; ECS's stopTimeout is at most 120 s."""
     notice_poll_seconds: float = Field(default=5.0, gt=0)
+    held_message: str | None = None
+    """A message that this process holds already: set by the process that it replaces alone."""
     metadata_endpoint: str | None = None
     """Where to ask for Spot notices instead of the instance's own address: local runs and tests."""
 
