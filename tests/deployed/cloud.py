@@ -32,7 +32,6 @@ ARTIFACTS = "artifacts"
 PARAMETERS: Mapping[str, str] = {
     "LeaseSeconds": "30",
     "BatchingWindowSeconds": "0",
-    "ReconcileSchedule": "rate(1 minute)",
 }
 """Otherwise the template's defaults: a busy machine needs its time for a cold start."""
 

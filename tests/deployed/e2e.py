@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from safetensors.numpy import load
 
 from infra.local.home import Home
 from infra.local.run import RunOptions, local_run
+from infra.local.topology import read_topology
 from spotgrad.cli.code import pack_code
 from spotgrad.cli.job import load_job
 from spotgrad.directory.store import DirectoryStore
@@ -27,7 +29,8 @@ from spotgrad.ports import ObjectStore
 from spotgrad.steps.audit import audit
 from spotgrad.steps.chain import read_head
 from spotgrad.steps.documents import find_head
-from tests.deployed.cloud import Deployed, deploy, deployed
+from tests.deployed.alike import deployed_topology
+from tests.deployed.cloud import PARAMETERS, Deployed, deploy, deployed
 from tests.deployed.tools import FUNCTIONS, THIS_MACHINE, build
 from tests.e2e.commands import COMMAND, small_digits
 from tests.infra.conftest import is_alive
@@ -35,6 +38,7 @@ from tests.infra.conftest import is_alive
 pytestmark = pytest.mark.timeout(3600)
 
 NAME = "digits-cnn"
+LOST = "lost-and-found"
 EPOCHS, SHARDS = 2, 4
 MOST_SECONDS = 1200.0
 
@@ -77,11 +81,31 @@ def test_the_job_ends_with_the_parameters_of_the_local_run(stack: Deployed, tmp_
     assert dead_letters(stack) == 0
 
 
-def test_the_schedule_invokes_reconcile(stack: Deployed) -> None:
-    deadline, never = time.monotonic() + 300, threading.Event()
-    while '"ActiveJobs":[' not in stack.log.read_text(encoding="utf-8", errors="replace"):
-        assert time.monotonic() < deadline, "reconcile said nothing within 300 s"
-        never.wait(2)
+def test_a_lost_message_is_mended_by_the_scheduled_reconcile(
+    stack: Deployed, tmp_path: Path
+) -> None:
+    """Nothing but the schedule's next tick knows of it: no event, no message, no worker."""
+    job_file = small_digits(tmp_path / "job", epochs=1, shards=2, name=LOST, dataset=LOST)
+    push_dataset(stack, job_file, LOST)
+    upload(stack, job_file, LOST)
+    lose_one_message(stack)
+    with workers(stack, 1, tmp_path):
+        assert wait_for_the_end(stack, LOST) == "SUCCEEDED"
+    assert read_head(stack.store, LOST).counts.reissued >= 1
+
+
+def test_what_the_local_run_would_create_is_what_is_deployed(stack: Deployed) -> None:
+    """With the same parameters: queues, notifications, functions, event sources, schedule."""
+    wanted = read_topology(parameters=PARAMETERS)
+    found = deployed_topology(stack, wanted)
+    assert found.queues == wanted.queues
+    assert set(found.bucket.notifications) == set(wanted.bucket.notifications)
+    assert found.bucket.name == wanted.bucket.name
+    for name, function in wanted.functions.items():
+        topic = {"SPOTGRAD_TOPIC_ARN": stack.physical_ids["Topic"]}  # the local run has none
+        known = {key: topic[key] for key in topic if key in function.environment}
+        told = replace(function, environment={**function.environment, **known})
+        assert found.functions[name] == told
 
 
 def test_building_and_deploying_again_uploads_nothing_new(stack: Deployed, tmp_path: Path) -> None:
@@ -113,9 +137,20 @@ def workers(stack: Deployed, number: int, folder: Path) -> Iterator[list[int]]:
         assert all(map(is_alive, pids)), f"a worker ended by itself; see {folder}"
 
 
-def push_dataset(stack: Deployed, job_file: Path) -> None:
+def lose_one_message(stack: Deployed) -> None:
+    """Take the first subtask from the queue and delete it, as if it had never been sent."""
+    sqs, url = stack.clients.sqs, stack.outputs["SubtasksQueueUrl"]
+    deadline = time.monotonic() + MOST_SECONDS
+    while time.monotonic() < deadline:
+        for message in sqs.receive_message(QueueUrl=url, WaitTimeSeconds=20).get("Messages", []):
+            sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
+            return
+    raise AssertionError("no subtask was ever sent")
+
+
+def push_dataset(stack: Deployed, job_file: Path, name: str = "digits") -> None:
     subprocess.run(
-        [COMMAND, "dataset", "push", "digits", "digits.py", "--bucket", stack.bucket],
+        [COMMAND, "dataset", "push", name, "digits.py", "--bucket", stack.bucket],
         cwd=job_file.parent,
         env=stack.worker_environment("user"),
         stdout=subprocess.DEVNULL,
@@ -123,23 +158,23 @@ def push_dataset(stack: Deployed, job_file: Path) -> None:
     )
 
 
-def upload(stack: Deployed, job_file: Path) -> None:
+def upload(stack: Deployed, job_file: Path, name: str = NAME) -> None:
     """Upload the code and the job file with plain boto3: from here on there are only events."""
     s3, code = stack.client("s3"), pack_code(load_job(job_file))
     assert code is not None
     sha256 = hashlib.sha256(code).hexdigest()
-    s3.put_object(Bucket=stack.bucket, Key=f"jobs/{NAME}/code-{sha256}.zip", Body=code)
-    s3.upload_file(str(job_file), stack.bucket, f"jobs/{NAME}/job.yaml")
+    s3.put_object(Bucket=stack.bucket, Key=f"jobs/{name}/code-{sha256}.zip", Body=code)
+    s3.upload_file(str(job_file), stack.bucket, f"jobs/{name}/job.yaml")
 
 
-def wait_for_the_end(stack: Deployed) -> str:
+def wait_for_the_end(stack: Deployed, name: str = NAME) -> str:
     deadline, never = time.monotonic() + MOST_SECONDS, threading.Event()
     while time.monotonic() < deadline:
-        present = find_head(stack.store, NAME)
+        present = find_head(stack.store, name)
         if present is not None and present.head.ended:
             return present.head.state
         never.wait(1)
-    raise AssertionError(f"no end within {MOST_SECONDS} s: {find_head(stack.store, NAME)}")
+    raise AssertionError(f"no end within {MOST_SECONDS} s: {find_head(stack.store, name)}")
 
 
 def tensors(store: ObjectStore) -> Mapping[str, tuple[str, tuple[int, ...], bytes]]:
