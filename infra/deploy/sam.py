@@ -67,7 +67,8 @@ def deploy_command(wishes: Wishes, version: str) -> list[str]:
         command.append("--guided")
     else:
         command += ["--resolve-s3", "--no-fail-on-empty-changeset"]
-        command += ["--confirm-changeset"] if wishes.ask else []
+        # spelt out either way: a samconfig.toml may say otherwise
+        command.append("--confirm-changeset" if wishes.ask else "--no-confirm-changeset")
     if wishes.parameters:
         values = (f"{name}={value}" for name, value in wishes.parameters.items())
         command += ["--parameter-overrides", *values]

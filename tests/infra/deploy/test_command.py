@@ -74,7 +74,7 @@ def test_deploy_in_json_leaves_stdout_to_the_document(
     document = json.loads(said.out)
     assert document["outputs"]["BucketName"] == "json-123456789012-us-east-1"
     assert [words[1] for words in document["commands"]] == ["build", "deploy"]
-    assert "--confirm-changeset" not in document["commands"][1]
+    assert "--no-confirm-changeset" in document["commands"][1]
     assert "sam says: build" in said.err
     assert len(run_of(log)) == 2
 
