@@ -3,14 +3,28 @@
 Not a place for logic: a function parses its event, calls one step and answers.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
+from aws_lambda_powertools.metrics import MetricUnit
 
+from spotgrad.aws.batch import BatchFleet
 from spotgrad.aws.clients import Clients, make_clients
 from spotgrad.aws.s3 import S3Store
+from spotgrad.aws.sns import SnsTopic
 from spotgrad.aws.sqs import SqsQueue
+from spotgrad.errors import SpotgradError
+from spotgrad.ports import Announcer, WorkerFleet
+from spotgrad.settings import (
+    AggregateSettings,
+    FleetSettings,
+    PlanSettings,
+    ReconcileSettings,
+    Settings,
+)
+from spotgrad.steps.announce import announce
+from spotgrad.steps.tend_fleet import tend_fleet
 from spotgrad.steps.world import World
 from spotgrad.system import SystemClock, new_id
 
@@ -25,11 +39,28 @@ class Root:
 
     store: S3Store
     subtasks: SqsQueue
+    settings: Settings
 
     @cached_property
     def world(self) -> World:
         """Return the ports as the steps take them; it remembers what it read while warm."""
         return World(self.store, self.subtasks, SystemClock(), new_id)
+
+    @cached_property
+    def fleet(self) -> WorkerFleet | None:
+        """Return where workers are started, made when it is first asked for; None by hand."""
+        told = self.settings
+        if not isinstance(told, FleetSettings) or not told.worker_job_queue:
+            return None
+        return BatchFleet(clients().batch, told.worker_job_queue, told.worker_job_definition)
+
+    @cached_property
+    def announcer(self) -> Announcer | None:
+        """Return whom changes of state are told to; None without a topic."""
+        told = self.settings
+        if not isinstance(told, ReconcileSettings) or not told.topic_arn:
+            return None
+        return SnsTopic(clients().sns, told.topic_arn)
 
 
 @cache
@@ -38,6 +69,36 @@ def clients() -> Clients:
     return make_clients()
 
 
-def make_root(bucket: str, subtasks_queue_url: str) -> Root:
-    """Wire a function's ports to S3 and SQS."""
-    return Root(S3Store(clients().s3, bucket), SqsQueue(clients().sqs, subtasks_queue_url))
+def make_root(settings: AggregateSettings | PlanSettings | ReconcileSettings) -> Root:
+    """Wire a function's ports to S3, SQS and, for those that start workers, Batch."""
+    store = S3Store(clients().s3, settings.bucket)
+    return Root(store, SqsQueue(clients().sqs, settings.subtasks_queue_url), settings)
+
+
+def tend(root: Root) -> None:
+    """Start the workers that are missing; what fails here, the next minute does again."""
+    if root.fleet is None:
+        return
+    try:
+        tended = tend_fleet(root.world, root.fleet)
+    except SpotgradError as reason:
+        logger.warning("no workers started", reason=str(reason))
+        metrics.add_metric("FleetFailures", MetricUnit.Count, 1)
+        return
+    if tended.started:
+        logger.info("workers started", **asdict(tended))
+    metrics.add_metric("WorkersStarted", MetricUnit.Count, tended.started)
+
+
+def tell(root: Root, job: str) -> bool:
+    """Announce the job's new state, if it has one; return whether the job stands still."""
+    try:
+        standing = announce(root.world, root.announcer, job)
+    except SpotgradError as reason:
+        logger.warning("not announced", job=job, reason=str(reason))
+        return False
+    if standing.announced:
+        logger.info("announced", job=job, state=standing.announced)
+    if standing.budget_used_percent is not None:
+        metrics.add_metric("BudgetUsedPercent", MetricUnit.Percent, standing.budget_used_percent)
+    return standing.stalled

@@ -35,6 +35,8 @@ class Options:
     """Waited in every training subtask after its attempt record is written: for fault tests."""
     notice_seconds: float = 0.0
     """What a request to stop leaves when it does not say so itself."""
+    held: Message | None = None
+    """A message that the process before this one received."""
 
 
 @dataclass(frozen=True)

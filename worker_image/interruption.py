@@ -35,6 +35,7 @@ class Stop:
         """Let SIGTERM and SIGINT request the stop; a second signal gives no further time."""
         for number in SIGNALS:
             signal.signal(number, self._on_signal)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # blocked by the process before us
 
     def request(self, seconds: float | None = None) -> None:
         """Ask the worker to be gone within ``seconds``: it finishes what fits, or saves it."""

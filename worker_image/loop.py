@@ -5,9 +5,10 @@ subtask nobody needs is deleted unworked; one that cannot be read is left to its
 """
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
-from spotgrad.errors import Malformed, NotFound, Retry, Unsupported
+from spotgrad.errors import LeaseLost, Malformed, NotFound, Retry, Unsupported
 from spotgrad.ports import Message
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.subtask import Subtask
@@ -15,6 +16,7 @@ from worker_image.assignment import Assignment, Options, Ports
 from worker_image.handler import Handler
 from worker_image.inputs import Inputs
 from worker_image.interruption import Stop
+from worker_image.renewal import OtherCode
 from worker_image.standing import why_not_open
 from worker_image.workshop import Workshop
 
@@ -38,6 +40,9 @@ class Worker:
         self._inputs = inputs
         self._stop = stop
         self._options = options
+        self._held = options.held
+        self._code: str | None = None
+        self._has_run = False
         self._handler = Handler(ports, inputs, workshop, stop, options)
         self._troubles = 0
 
@@ -47,6 +52,7 @@ class Worker:
         Raises:
             Retry: store or queue failed many times in a row.
             Reject: a person has to act (no access, no such queue or bucket).
+            OtherCode: a message needs another process; it is held under a fresh lease.
         """
         busy_at = self._ports.clock.monotonic()
         patience = self._options.until_idle_seconds
@@ -75,7 +81,7 @@ class Worker:
 
     def _turn(self) -> bool:
         """Receive one message and deal with it; return whether there was one."""
-        for message in self._ports.queue.receive(most=1, wait_seconds=POLL_SECONDS):
+        for message in self._take():
             try:
                 self._handle(message, self._ports.clock.monotonic())
             except (Malformed, NotFound, Unsupported) as error:
@@ -83,6 +89,18 @@ class Worker:
                 log.error("poison message %s left alone: %s", message.message_id, error)  # noqa: TRY400 - it is foreseen; one line says it
             return True
         return False
+
+    def _take(self) -> Sequence[Message]:
+        """Return the message that was handed on, if its lease holds, or receive one."""
+        held, self._held = self._held, None
+        if held is None:
+            return self._ports.queue.receive(most=1, wait_seconds=POLL_SECONDS)
+        try:
+            self._ports.queue.extend(held, lease_seconds=self._options.lease_seconds)
+        except LeaseLost as error:
+            log.warning("lease lost on the way: %s", error)
+            return []
+        return [held]
 
     def _handle(self, message: Message, received_at: float) -> None:
         subtask = Subtask.from_json(message.body)
@@ -92,8 +110,39 @@ class Worker:
             log.info("dropped %s %s: %s", subtask.job, subtask.subtask, reason)
             self._handler.delete(message)
             return
+        if self._needs_other_code(head):
+            self._hand_on(message)
+            return
         attempt = self._ports.new_id()
         self._handler.attempt(Assignment(message, received_at, subtask, head, attempt))
+
+    def _needs_other_code(self, head: Head) -> bool:
+        """Return whether this process has run another bundle than the job's: one is for life."""
+        try:
+            code = self._inputs.plan(head).code
+        except (Malformed, NotFound):
+            return False  # the attempt will tell
+        sha256 = None if code is None else code.sha256
+        if not self._has_run:
+            self._code, self._has_run = sha256, True
+        return sha256 != self._code
+
+    def _hand_on(self, message: Message) -> None:
+        """Leave the message to the process that is to take this one's place, or to anybody.
+
+        Raises:
+            OtherCode: unless this worker has to leave, or has lost the lease.
+        """
+        leaving = self._stop.leaving
+        try:
+            seconds = 0 if leaving else self._options.lease_seconds
+            self._ports.queue.extend(message, lease_seconds=seconds)
+        except LeaseLost as error:
+            log.info("message %s not handed on: %s", message.message_id, error)
+            return
+        if not leaving:
+            log.info("message %s needs other code: beginning anew", message.message_id)
+            raise OtherCode(message)
 
     def _head(self, job: str) -> Head | None:
         try:

@@ -27,6 +27,7 @@ from worker_image.interruption import Stop
 from worker_image.loop import Worker
 from worker_image.notice import NoticeBoard, sources_of
 from worker_image.probe import probe
+from worker_image.renewal import held_in
 from worker_image.rounds import Rounds
 from worker_image.task_code import TaskCode
 from worker_image.workshop import Workshop
@@ -37,7 +38,11 @@ log = logging.getLogger(__name__)
 
 
 def run(stop: Stop, *, until_idle_seconds: float | None, slow_seconds: float) -> int:
-    """Work as the environment says, and return the exit code."""
+    """Work as the environment says, and return the exit code.
+
+    Raises:
+        OtherCode: a message needs another process than this one.
+    """
     logging.basicConfig(
         stream=sys.stderr, level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -54,6 +59,7 @@ def run(stop: Stop, *, until_idle_seconds: float | None, slow_seconds: float) ->
             until_idle_seconds=until_idle_seconds,
             slow_seconds=slow_seconds,
             notice_seconds=settings.notice_seconds,
+            held=held_in(settings.held_message),
         )
         with _notices(settings, stop):
             _compose(settings, options, code, stop).run()

@@ -9,6 +9,7 @@ import sys
 import threading
 
 from worker_image.interruption import Stop
+from worker_image.renewal import OtherCode, arguments_of, renew
 
 __all__ = ["start"]
 
@@ -23,7 +24,17 @@ def start(
         threading.Thread(target=_stop_with, args=(sys.stdin.fileno(), stop), daemon=True).start()
     from worker_image.main import run  # torch comes with it
 
-    return run(stop, until_idle_seconds=until_idle_seconds, slow_seconds=slow_seconds)
+    try:
+        return run(stop, until_idle_seconds=until_idle_seconds, slow_seconds=slow_seconds)
+    except OtherCode as other:
+        renew(
+            other.held,
+            arguments_of(
+                until_idle_seconds=until_idle_seconds,
+                slow_seconds=slow_seconds,
+                leave_with_parent=leave_with_parent,
+            ),
+        )
 
 
 def _stop_with(stdin: int, stop: Stop) -> None:

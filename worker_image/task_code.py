@@ -1,7 +1,8 @@
 """From ``module:callable`` to a module: the user's bundle is unpacked, imported, called.
 
 The one place that edits ``sys.path``: users import their files by bare names, as beside a script.
-Invariant: modules of one bundle are never seen by another one's task.
+Invariant: modules of one bundle are never seen by another one's task. In a worker there is no other
+one: its process begins anew before it (``renewal``).
 """
 
 import importlib

@@ -22,7 +22,7 @@ settings = read(AggregateSettings)  # at the cold start: a wrong deployment fail
 
 @cache
 def root() -> Root:
-    return make_root(settings.bucket, settings.subtasks_queue_url)
+    return make_root(settings)
 
 
 def aggregate(job: str, group: Group) -> list[str]:

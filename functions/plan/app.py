@@ -12,7 +12,7 @@ from aws_lambda_powertools.utilities import batch as batches
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.runtime import Root, logger, make_root, metrics, tracer
+from functions.runtime import Root, logger, make_root, metrics, tend, tracer
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.protocol.events import objects_created
 from spotgrad.protocol.keys import ControlKey, JobFileKey
@@ -26,7 +26,7 @@ settings = read(PlanSettings)  # at the cold start: a wrong deployment fails bef
 
 @cache
 def root() -> Root:
-    return make_root(settings.bucket, settings.subtasks_queue_url)
+    return make_root(settings)
 
 
 def plan_record(record: SQSRecord) -> None:  # Powertools passes it by this very name
@@ -55,4 +55,6 @@ def control(key: str) -> None:
 @metrics.log_metrics
 def handler(event: dict[str, Any], context: LambdaContext) -> Any:
     metrics.add_metric("JobFiles", MetricUnit.Count, 0)  # no datum at all is a warning
-    return batches.process_partial_response(event, plan_record, batch, context)
+    answer = batches.process_partial_response(event, plan_record, batch, context)
+    tend(root())
+    return answer

@@ -10,7 +10,7 @@ from typing import Any
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.runtime import Root, logger, make_root, metrics, tracer
+from functions.runtime import Root, logger, make_root, metrics, tell, tend, tracer
 from spotgrad.errors import SpotgradError
 from spotgrad.settings import ReconcileSettings, read
 from spotgrad.steps.reconcile_job import Watch, active_jobs, expiring_jobs, reconcile_job
@@ -20,11 +20,11 @@ settings = read(ReconcileSettings)  # at the cold start
 
 @cache
 def root() -> Root:
-    return make_root(settings.bucket, settings.subtasks_queue_url)
+    return make_root(settings)
 
 
 def reconcile(job: str) -> None:
-    watch = Watch(root().store, root().subtasks, settings.lease_seconds)
+    watch = Watch(root().store, root().subtasks, settings.lease_seconds, root().fleet)
     try:
         done = reconcile_job(root().world, watch, job)
     except SpotgradError as reason:
@@ -44,3 +44,7 @@ def handler(event: dict[str, Any], context: LambdaContext) -> None:  # noqa: ARG
     metrics.add_metric("ActiveJobs", MetricUnit.Count, len(jobs))
     for job in (*jobs, *expiring_jobs(root().store, root().world.clock.now())):
         reconcile(job)
+    if jobs:
+        tend(root())
+    stalled = sum(tell(root(), job) for job in jobs)
+    metrics.add_metric("StalledJobs", MetricUnit.Count, stalled)

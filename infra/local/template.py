@@ -1,8 +1,9 @@
 """template.yaml as data: YAML with CloudFormation's tags, parameters, and the intrinsics we use.
 
 Not a CloudFormation engine: only ``Ref``, ``GetAtt`` and ``Sub``, only towards buckets, queues and
-parameters, in the text forms that template.yaml holds. Whatever else is met raises
-``BadTemplate``, so the laptop can never quietly run another topology than the cloud.
+parameters, in the text forms that template.yaml holds, and ``If`` on conditions over parameters.
+Whatever else is met raises ``BadTemplate``, so the laptop can never quietly run another topology
+than the cloud. A resource whose condition does not hold is not there.
 """
 
 import re
@@ -17,6 +18,7 @@ from spotgrad.errors import Reject
 
 BUCKET = "AWS::S3::Bucket"
 QUEUE = "AWS::SQS::Queue"
+TOPIC = "AWS::SNS::Topic"
 
 _PLACEHOLDER = re.compile(r"\$\{(!?)([^}]+)\}")
 
@@ -47,6 +49,7 @@ class Template:
     resources: Mapping[str, Mapping[str, Any]]
     function_globals: Mapping[str, Any]
     values: Mapping[str, str | int]
+    conditions: Mapping[str, bool]
 
     def of_type(self, resource_type: str) -> list[str]:
         """Return the logical ids of the resources of this type, in the template's order."""
@@ -89,6 +92,8 @@ class Template:
         raise BadTemplate(f"{logical_id}: the local run knows no Arn of a {kind}")
 
     def _call(self, call: Intrinsic) -> object:
+        if call.name == "If":
+            return self._if(call.argument)
         known: dict[str, Callable[[Any], object]] = {
             "Ref": self._ref,
             "GetAtt": self._get_att,
@@ -101,6 +106,12 @@ class Template:
             )
         return known[call.name](call.argument)
 
+    def _if(self, argument: object) -> object:
+        match argument:
+            case [str(name), yes, no] if name in self.conditions:
+                return self.resolve(yes if self.conditions[name] else no)
+        raise BadTemplate(f"!If {argument}: needs a condition of the template and two values")
+
     def _ref(self, name: str) -> object:
         if name in self.values:
             return self.values[name]
@@ -109,6 +120,8 @@ class Template:
             return QueueUrl(name)
         if kind == BUCKET:
             return self.resolve(self.properties(name)["BucketName"])
+        if kind == TOPIC:
+            return ""  # nobody subscribes to a laptop: the functions are told of no topic
         raise BadTemplate(f"!Ref {name}: the local run has no value for a {kind}")
 
     def _get_att(self, path: str) -> str:
@@ -146,7 +159,41 @@ def load_template(
     document = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)  # noqa: S506 -- a SafeLoader
     values = {**pseudo, **_parameter_values(document.get("Parameters", {}), parameters)}
     shared = document.get("Globals", {}).get("Function", {})
-    return Template(document["Resources"], shared, values)
+    declared = document.get("Conditions", {})
+    conditions = {name: _holds(body, declared, values) for name, body in declared.items()}
+    resources = {
+        name: body
+        for name, body in document["Resources"].items()
+        if "Condition" not in body or conditions[body["Condition"]]
+    }
+    return Template(resources, shared, values, conditions)
+
+
+def _holds(
+    condition: object, declared: Mapping[str, object], values: Mapping[str, str | int]
+) -> bool:
+    """Return whether a condition over parameters holds; it may name other conditions."""
+    match condition:
+        case Intrinsic("Not", [one]):
+            return not _holds(one, declared, values)
+        case Intrinsic("And", list(several)):
+            return all(_holds(one, declared, values) for one in several)
+        case Intrinsic("Or", list(several)):
+            return any(_holds(one, declared, values) for one in several)
+        case Intrinsic("Condition", str(name)) if name in declared:
+            return _holds(declared[name], declared, values)
+        case Intrinsic("Equals", [one, other]):
+            return _parameter(one, values) == _parameter(other, values)
+    raise BadTemplate(f"condition {condition}: the local run knows Not, And, Or, Equals, Condition")
+
+
+def _parameter(operand: object, values: Mapping[str, str | int]) -> str:
+    match operand:
+        case Intrinsic("Ref", str(name)) if name in values:
+            return str(values[name])
+        case str() | int():
+            return str(operand)
+    raise BadTemplate(f"condition: {operand} is neither a text nor a parameter")
 
 
 def _parameter_values(

@@ -1,6 +1,7 @@
-"""What the steps and the worker need from the world: seven tiny Protocols, and no implementation.
+"""What the steps and the worker need from the world: ten tiny Protocols, and no implementation.
 
-Adapters live in ``spotgrad.aws`` (S3, SQS), ``spotgrad.directory`` (a folder) and ``tests/fakes``.
+Adapters live in ``spotgrad.aws`` (S3, SQS, Batch, SNS), ``spotgrad.directory`` (a folder) and
+``tests/fakes``.
 One contract suite per port runs against each of them. Every method may raise ``Retry`` (the call
 may work later) and ``AccessDenied``; what else a method raises is said where it is declared.
 """
@@ -10,9 +11,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from spotgrad.planning.fleet import FleetView
+
 __all__ = [
     "ABSENT",
     "Absent",
+    "Announcer",
     "Clock",
     "DeadLetters",
     "Message",
@@ -25,6 +29,7 @@ __all__ = [
     "TaskGauge",
     "TaskQueue",
     "TaskSender",
+    "WorkerFleet",
 ]
 
 
@@ -145,6 +150,26 @@ class TaskGauge(Protocol):
 
 class DeadLetters(TaskQueue, TaskGauge, Protocol):
     """Where messages lie that were delivered too often; they are counted, leased and deleted."""
+
+
+class WorkerFleet(Protocol):
+    """Machines on which workers run. They leave by themselves when there is nothing to do."""
+
+    def look(self) -> FleetView:
+        """Return how the fleet stands."""
+        ...
+
+    def start(self, workers: int) -> None:
+        """Start so many more. Not idempotent; when it raises, some may have been started."""
+        ...
+
+
+class Announcer(Protocol):
+    """Whoever wants to hear of a job's states; nobody's answer is waited for."""
+
+    def announce(self, subject: str, body: str) -> None:
+        """Tell ``body``, a JSON document, under one line of at most 100 ASCII characters."""
+        ...
 
 
 class Clock(Protocol):

@@ -10,7 +10,14 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 
 from spotgrad.errors import Reject
 
@@ -28,7 +35,21 @@ class Settings(BaseModel):
     prefix: ClassVar[str] = PREFIX
 
 
-class PlanSettings(Settings):
+class FleetSettings(Settings):
+    """Where workers are started; nothing in both: they are started by hand."""
+
+    worker_job_queue: str = ""
+    worker_job_definition: str = Field(default="", validate_default=True)
+
+    @field_validator("worker_job_definition")
+    @classmethod
+    def _both_or_none(cls, definition: str, others: ValidationInfo) -> str:
+        if bool(definition) != bool(others.data["worker_job_queue"]):
+            raise ValueError("a queue goes with a definition: set SPOTGRAD_WORKER_JOB_QUEUE too")
+        return definition
+
+
+class PlanSettings(FleetSettings):
     """What ``functions/plan`` is told."""
 
     bucket: str = Field(min_length=3)
@@ -43,12 +64,14 @@ class AggregateSettings(Settings):
     subtasks_queue_url: str = Field(min_length=1)
 
 
-class ReconcileSettings(Settings):
+class ReconcileSettings(FleetSettings):
     """What ``functions/reconcile`` is told."""
 
     bucket: str = Field(min_length=3)
     subtasks_queue_url: str = Field(min_length=1)
     lease_seconds: int = Field(ge=2, le=43_200)  # SQS: visibility timeout is at most 12 h
+    topic_arn: str = ""
+    """Where changes of jobs' states are announced; nothing: nobody is told."""
 
 
 class WorkerSettings(Settings):
@@ -69,6 +92,8 @@ class WorkerSettings(Settings):
     notice_seconds: float = Field(default=90.0, ge=0)
     """From SIGTERM to SIGKILL, less a margin; ECS's stopTimeout is at most 120 s."""
     notice_poll_seconds: float = Field(default=5.0, gt=0)
+    held_message: str | None = None
+    """A message that this process holds already: set by the process that it replaces alone."""
     metadata_endpoint: str | None = None
     """Where to ask for Spot notices instead of the instance's own address: local runs and tests."""
 

@@ -11,6 +11,7 @@ from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sqs import SqsQueue
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.ports import ObjectSweeper
+from tests.contract.fleets import FakeYard, MotoYard, Yard
 from tests.contract.moto_server import clients_of, served
 from tests.contract.queues import GaugedQueue
 from tests.fakes.queue import FakeQueue
@@ -60,3 +61,11 @@ def make_queue(request: pytest.FixtureRequest) -> Callable[[], GaugedQueue]:
 @pytest.fixture
 def queue(make_queue: Callable[[], GaugedQueue]) -> GaugedQueue:
     return make_queue()
+
+
+@pytest.fixture(params=["fake", "batch"])
+def yard(request: pytest.FixtureRequest) -> Yard:
+    if request.param == "fake":
+        return FakeYard()
+    made: Clients = request.getfixturevalue("clients")
+    return MotoYard(made, request.getfixturevalue("moto_endpoint"))

@@ -6,6 +6,7 @@ The same application, so that its mends of moto (atomic conditional writes above
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from werkzeug.serving import make_server
@@ -36,6 +37,9 @@ def clients_of(endpoint: str) -> Iterator[Clients]:
         clean(environment)
         environment.setenv("AWS_ENDPOINT_URL", endpoint)
         made = make_clients()
+        late: list[Any] = [made.batch, made.sns]  # made when they are first asked for: now
     yield made
     made.s3.close()
     made.sqs.close()
+    for client in late:
+        client.close()

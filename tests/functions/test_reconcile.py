@@ -1,10 +1,13 @@
 """``functions.reconcile``: every live job gets its turn, whatever becomes of the one before."""
 
 import json
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from spotgrad.protocol.keys import ActiveKey, HeadKey, SpecKey
+from spotgrad.aws.clients import Clients
+from spotgrad.protocol.keys import ActiveKey, HeadKey, JobFileKey, SpecKey
 from tests.functions.cloud import JOB, Cloud
 
 TICK = {"detail-type": "Scheduled Event", "source": "aws.events", "detail": {}}
@@ -63,3 +66,52 @@ def test_an_ended_job_is_let_go_an_hour_later(cloud: Cloud) -> None:
     cloud.age(JOB, hours=1.1)
     cloud.call("reconcile", TICK)
     assert active(cloud) == []
+
+
+def test_a_new_state_is_published_once(
+    cloud: Cloud, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sns: Any = clients.sns
+    topic = sns.create_topic(Name=cloud.bucket)["TopicArn"]
+    attributes = clients.sqs.get_queue_attributes(
+        QueueUrl=clients.sqs.create_queue(QueueName=f"{cloud.bucket}-ear")["QueueUrl"],
+        AttributeNames=["QueueArn"],
+    )
+    ear = attributes["Attributes"]["QueueArn"]
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=ear)
+    monkeypatch.setenv("SPOTGRAD_TOPIC_ARN", topic)
+    cloud.start(JOB)
+    for _ in range(2):
+        cloud.call("reconcile", TICK)
+    url = clients.sqs.get_queue_url(QueueName=f"{cloud.bucket}-ear")["QueueUrl"]
+    messages = clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
+    said = [json.loads(json.loads(one["Body"])["Message"]) for one in messages]
+    assert [(one["job"], one["state"]) for one in said] == [(JOB, "RUNNING")]
+
+
+def test_a_topic_that_is_gone_stops_nothing(
+    cloud: Cloud,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("SPOTGRAD_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:gone")
+    cloud.start(JOB)
+    cloud.call("reconcile", TICK)
+    assert "not announced" in caplog.messages
+    metrics = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (metrics["ActiveJobs"], metrics["StalledJobs"]) == ([1.0], [0.0])
+
+
+def test_what_the_alarms_compare_is_measured(
+    cloud: Cloud, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cloud.upload(budget={"max_usd": 2}, workers={"usd_per_hour": 0.5})
+    cloud.call("plan", cloud.created(JobFileKey(JOB).render()))
+    old = cloud.head().started_at - timedelta(hours=0.5)
+    waiting = cloud.head().model_copy(update={"started_at": old})
+    cloud.store.put(HeadKey(JOB).render(), waiting.to_json())
+    cloud.call("reconcile", TICK)
+    metrics = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert metrics["StalledJobs"] == [1.0]
+    assert metrics["BudgetUsedPercent"] == [0.0]

@@ -10,7 +10,15 @@ Parameters:
   Seconds: {Type: Number, Default: 3, MinValue: 2, MaxValue: 9}
   Label: {Type: String, Default: plain}
   Wanted: {Type: String}
+Conditions:
+  IsPlain: !Equals [!Ref Label, plain]
+  IsNot: !Not [!Condition IsPlain]
+  IsThree: !And [!Condition IsPlain, !Equals [!Ref Seconds, 3]]
+  IsEither: !Or [!Condition IsNot, !Condition IsThree]
 Resources:
+  Absent: {Type: AWS::SQS::Queue, Condition: IsNot}
+  Present: {Type: AWS::SQS::Queue, Condition: IsEither}
+  Heard: {Type: AWS::SNS::Topic}
   Store:
     Type: AWS::S3::Bucket
     Properties: {BucketName: !Sub "${AWS::StackName}-${Label}"}
@@ -46,6 +54,10 @@ def resolve(tmp_path: Path, value: str, **parameters: str) -> object:
         ('!Sub "${Store.Arn}/jobs/*"', "arn:aws:s3:::spotgrad-plain/jobs/*"),
         ('!Sub "${Label}-${!Label}-${Seconds}"', "plain-${Label}-3"),
         ("[!Ref Label, {deep: !Ref Seconds}]", ["plain", {"deep": 3}]),
+        ('!If [IsPlain, !Ref Label, ""]', "plain"),
+        ("!If [IsNot, !GetAtt Role.Arn, {deep: !Ref Seconds}]", {"deep": 3}),
+        ("!If [IsEither, 1, 2]", 1),
+        ("!Ref Heard", ""),
     ],
 )
 def test_values(tmp_path: Path, written: str, resolved: object) -> None:
@@ -61,7 +73,9 @@ def test_an_override_replaces_the_default(tmp_path: Path) -> None:
     ("written", "complaint"),
     [
         ('!Join ["-", [a, b]]', r"!Join .*only Ref, GetAtt, Sub"),
-        ("!If [A, b, c]", r"!If"),
+        ("!If [Unknown, b, c]", r"!If .*needs a condition of the template"),
+        ("!If [IsPlain, b]", r"!If .*two values"),
+        ("!Ref Absent", r"Absent: neither a parameter nor a resource"),
         ("!GetAtt [Work, Arn]", r"!GetAtt .*text argument"),
         ("!Sub {a: b}", r"!Sub .*text argument"),
         ("!GetAtt Work.QueueName", r"Work.QueueName: .*only .Arn"),
@@ -95,4 +109,28 @@ def test_a_parameter_without_value_is_named(tmp_path: Path) -> None:
     path = tmp_path / "template.yaml"
     path.write_text(TINY, encoding="utf-8")
     with pytest.raises(BadTemplate, match="Wanted: has no default"):
+        load_template(path, parameters={}, pseudo=LOCAL_PSEUDO)
+
+
+def test_a_resource_whose_condition_does_not_hold_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text(TINY, encoding="utf-8")
+
+    def queues(**parameters: str) -> list[str]:
+        given = {"Wanted": "given", **parameters}
+        return load_template(path, parameters=given, pseudo=LOCAL_PSEUDO).of_type("AWS::SQS::Queue")
+
+    assert queues() == ["Present", "Work", "Named"]
+    assert queues(Label="other") == ["Absent", "Present", "Work", "Named"]
+    assert queues(Seconds="4") == ["Work", "Named"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    ["!Contains [a, b]", "!Not [a, b]", "!Condition Unknown", "!Equals [!GetAtt Work.Arn, a]", "a"],
+)
+def test_other_conditions_are_refused(tmp_path: Path, condition: str) -> None:
+    path = tmp_path / "template.yaml"
+    path.write_text(f"Conditions: {{Odd: {condition}}}\nResources: {{}}", encoding="utf-8")
+    with pytest.raises(BadTemplate, match="condition"):
         load_template(path, parameters={}, pseudo=LOCAL_PSEUDO)

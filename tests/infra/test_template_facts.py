@@ -20,7 +20,8 @@ from spotgrad.settings import (
 NUMBERS = pytest.mark.parametrize(
     "parameters", [{}, LOCAL_PARAMETERS], ids=["cloud defaults", "laptop"]
 )
-OUTPUTS = ["models", "state", "attempts", "partial", "rejected", "active", "reports", "datasets"]
+OUTPUTS = ["models", "state", "attempts", "partial", "rejected", "active", "expiring", "fleet"]
+OUTPUTS += ["reports", "datasets"]
 SUFFIXES = [".yaml", ".yml", "control.json", ".safetensors", ".json", "server.safetensors"]
 
 

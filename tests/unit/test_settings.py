@@ -51,6 +51,19 @@ def test_the_command_line_knows_the_queues_that_are_named() -> None:
         read(QueueSettings, {"SPOTGRAD_UPLOADS_QUEUE_URL": ""})
 
 
+@pytest.mark.parametrize("model", [PlanSettings, ReconcileSettings])
+def test_a_fleet_is_a_queue_and_a_definition_or_nothing(
+    model: type[PlanSettings] | type[ReconcileSettings],
+) -> None:
+    environment = NEEDED | EXTRA[model]
+    assert read(model, environment).worker_job_queue == ""
+    fleet = {"SPOTGRAD_WORKER_JOB_QUEUE": "q", "SPOTGRAD_WORKER_JOB_DEFINITION": "d"}
+    assert read(model, environment | fleet).worker_job_definition == "d"
+    for name in fleet:
+        with pytest.raises(MissingSetting, match=r"^SPOTGRAD_WORKER_JOB_DEFINITION: .*queue goes"):
+            read(model, environment | {name: fleet[name]})
+
+
 def test_numbers_are_read_from_text() -> None:
     assert read(PlanSettings, NEEDED | EXTRA[PlanSettings]).function_timeout_seconds == 60
     worker = read(WorkerSettings, NEEDED | {"SPOTGRAD_LEASE_SECONDS": "5", "SPOTGRAD_THREADS": "2"})

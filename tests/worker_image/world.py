@@ -108,7 +108,8 @@ def columns(rows: int, seed: int) -> Arrays:
 class World:
     """One job in a fake bucket, with a model version and its first epoch open."""
 
-    def __init__(self, *, task_text: str = TASK, **changes: Any) -> None:
+    def __init__(self, *, task_text: str = TASK, run: str = RUN, **changes: Any) -> None:
+        self.run = run
         self.clock = FakeClock()
         self.store = FakeStore(self.clock)
         self.queue = FakeQueue(self.clock, lease_seconds=LEASE_SECONDS)
@@ -128,10 +129,10 @@ class World:
             },
         )
         body = pack({"tiny_task.py": task_text.encode()})
-        key = CodeKey("tiny-job", digest(body)).render()
+        key = CodeKey(self.spec.name, digest(body)).render()
         self.store.put(key, body)
         self.plan = JobPlan(
-            run=RUN,
+            run=self.run,
             job_file_sha256=digest(b"job file"),
             spec=self.spec,
             manifest=self.manifest,
@@ -148,24 +149,25 @@ class World:
         return Shard(key=key, samples=rows, size_bytes=len(body), sha256=digest(body))
 
     def put_plan(self) -> None:
-        self.store.put(SpecKey("tiny-job").render(), self.plan.to_json())
+        self.store.put(SpecKey(self.spec.name).render(), self.plan.to_json())
 
     def put_model(self, version: int, arrays: Arrays | None = None) -> ModelRef:
         metadata = ModelMetadata(
-            job="tiny-job",
-            run=RUN,
+            job=self.spec.name,
+            run=self.run,
             version=version,
             commit=COMMIT,
             results_merged=7,
             roles=dict.fromkeys(SERVER, "parameter"),
         )
-        key = ModelKey("tiny-job", version, COMMIT).render()
+        key = ModelKey(self.spec.name, version, COMMIT).render()
         self.store.put(key, encode(arrays or SERVER, metadata.to_header()))
         return ModelRef(version=version, commit=COMMIT, key=key)
 
     def put_head(self, **changes: Any) -> Head:
-        self.head = head(self.model, self.store.get(self.model.key).body, **changes)
-        self.store.put(HeadKey("tiny-job").render(), self.head.to_json())
+        body = self.store.get(self.model.key).body
+        self.head = head(self.model, body, **({"job": self.spec.name, "run": self.run} | changes))
+        self.store.put(HeadKey(self.spec.name).render(), self.head.to_json())
         return self.head
 
     def put_evaluation(self, model: ModelRef) -> Head:
@@ -178,7 +180,7 @@ class World:
         )
 
     def send(self, name: str, epoch: int = 1, *, model: ModelRef | None = None) -> Subtask:
-        message = Subtask(job="tiny-job", run=RUN, epoch=epoch, subtask=name, model=model)
+        message = Subtask(job=self.spec.name, run=self.run, epoch=epoch, subtask=name, model=model)
         self.queue.send([message.to_json().decode()])
         return message
 
@@ -214,7 +216,7 @@ class World:
         return found
 
     def attempt(self, name: str, epoch: int = 1, number: int = 1) -> Attempt:
-        key = AttemptKey("tiny-job", epoch, name, f"{number:016x}").render()
+        key = AttemptKey(self.spec.name, epoch, name, f"{number:016x}").render()
         return Attempt.from_json(self.store.get(key).body)
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""AWS behind the ports: clients, error translation, S3 and SQS. The only boto3 of the project."""
+"""AWS behind the ports: clients, errors, S3, SQS and Batch. The only boto3 of the project."""

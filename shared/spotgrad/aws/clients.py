@@ -6,19 +6,22 @@ Region, profile, credentials and endpoint are what botocore reads (``AWS_PROFILE
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import boto3
 import botocore.session
 from botocore.config import Config
 
+from spotgrad.aws.batch import BatchClient
+from spotgrad.aws.sns import SnsClient
 from spotgrad.aws.translate import translated
 
 if TYPE_CHECKING:  # the stubs are a development dependency
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_sqs import SQSClient
 
-__all__ = ["Clients", "make_clients"]
+__all__ = ["Clients", "make_clients", "make_session"]
 
 # botocore's own row for "region", with one more name for the variable; the first one set counts
 # https://docs.aws.amazon.com/sdkref/latest/guide/feature-region.html
@@ -49,10 +52,26 @@ _PATH_STYLE = Config(s3={"payload_signing_enabled": False, "addressing_style": "
 
 @dataclass(frozen=True)
 class Clients:
-    """The clients of one process; both may be used by many threads at once."""
+    """The clients of one process; all may be used by many threads at once."""
 
     s3: "S3Client"
     sqs: "SQSClient"
+    session: boto3.session.Session | None = None
+    """What others are made of; a session of its own where it is missing."""
+
+    @cached_property
+    def batch(self) -> BatchClient:
+        """Return the client of AWS Batch, made when it is first asked for: few ever ask."""
+        with translated("connect to AWS Batch"):
+            client: BatchClient = (self.session or make_session()).client("batch", config=_COMMON)
+            return client
+
+    @cached_property
+    def sns(self) -> SnsClient:
+        """Return the client of SNS, made when it is first asked for, as that of Batch."""
+        with translated("connect to Amazon SNS"):
+            client: SnsClient = (self.session or make_session()).client("sns", config=_COMMON)
+            return client
 
 
 def make_clients() -> Clients:
@@ -62,9 +81,14 @@ def make_clients() -> Clients:
         MissingSetting: no region, an unknown profile, or a configuration that cannot be read.
     """
     with translated("connect to AWS"):
-        reader = botocore.session.Session(session_vars=_SESSION_VARIABLES)
-        session = boto3.session.Session(botocore_session=reader)
-        return Clients(s3=_s3(session), sqs=session.client("sqs", config=_COMMON))
+        session = make_session()
+        return Clients(_s3(session), session.client("sqs", config=_COMMON), session)
+
+
+def make_session() -> boto3.session.Session:
+    """Return a session that reads the region as every AWS tool does; it makes clients."""
+    reader = botocore.session.Session(session_vars=_SESSION_VARIABLES)
+    return boto3.session.Session(botocore_session=reader)
 
 
 def _s3(session: boto3.session.Session) -> "S3Client":

@@ -58,6 +58,12 @@ NO_BUCKET = Rule(MissingSetting, "create the bucket, or correct --bucket or SPOT
 NO_QUEUE = Rule(
     MissingSetting, "deploy the queues, or correct its URL, such as SPOTGRAD_SUBTASKS_QUEUE_URL"
 )
+NO_STACK = Rule(MissingSetting, "deploy it, or correct --stack, SPOTGRAD_STACK or AWS_REGION")
+NO_FLEET = Rule(
+    MissingSetting,
+    "deploy the fleet, or correct SPOTGRAD_WORKER_JOB_QUEUE and SPOTGRAD_WORKER_JOB_DEFINITION",
+)
+NO_TOPIC = Rule(MissingSetting, "deploy the topic, or correct SPOTGRAD_TOPIC_ARN")
 WRONG_REGION = Rule(MissingSetting, "set AWS_REGION to the region of the bucket and the queues")
 WRONG_CONFIG = Rule(MissingSetting, "correct AWS_REGION, AWS_PROFILE, AWS_ENDPOINT_URL or ~/.aws")
 KMS_KEY = Rule(AccessDenied, "check the state and the policy of the KMS key")
@@ -79,11 +85,17 @@ BY_CODE: Mapping[str, Rule] = MappingProxyType(
         # A PUT has no key to miss, unless If-Match asks for one.
         **_rows(LOST_RACE, "PutObject:NoSuchKey PutObject:404 PutObject:NotFound"),
         **_rows(MISSING, "NoSuchKey NotFound 404 NoSuchVersion"),
+        **_rows(MISSING, "ResourceNotFoundException NoSuchResourceException"),
+        **_rows(MISSING, "RepositoryNotFoundException ImageNotFoundException"),
+        **_rows(NO_STACK, "DescribeStacks:ValidationError"),
         **_rows(NO_BUCKET, "NoSuchBucket InvalidBucketName"),
         **_rows(NO_QUEUE, "QueueDoesNotExist NonExistentQueue QueueDeletedRecently InvalidAddress"),
         **_rows(LOST_LEASE, "MessageNotInflight ReceiptHandleIsInvalid InvalidIdFormat"),
         **_rows(AGAIN, "SlowDown ServiceUnavailable InternalError InternalFailure RequestTimeout"),
-        **_rows(AGAIN, "InternalServerError ServiceFailure OverLimit RequestTimeoutException"),
+        **_rows(
+            AGAIN,
+            "InternalServerError ServiceFailure OverLimit RequestTimeoutException ServiceException",
+        ),
         **_rows(AGAIN, "Throttling ThrottlingException ThrottledException RequestThrottled"),
         **_rows(AGAIN, "RequestThrottledException RequestLimitExceeded TooManyRequestsException"),
         **_rows(AGAIN, "KmsThrottled KMS.ThrottlingException LimitExceededException Busy"),
@@ -102,11 +114,26 @@ BY_CODE: Mapping[str, Rule] = MappingProxyType(
         **_rows(WRONG_REGION, "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed"),
         **_rows(WRONG_REGION, "IllegalLocationConstraintException Redirect"),
         **_rows(ARCHIVED, "InvalidObjectState"),
+        # https://docs.aws.amazon.com/sns/latest/api/API_Publish.html#API_Publish_Errors
+        **_rows(NO_TOPIC, "Publish:NotFound Publish:NotFoundException Publish:404"),
+        **_rows(MISSING, "NotFoundException"),
+        **_rows(DENIED, "AuthorizationError AuthorizationErrorException InvalidSecurityException"),
+        **_rows(AGAIN, "InternalErrorException KMSThrottling KMSThrottlingException"),
+        **_rows(KMS_KEY, "KMSDisabled KMSDisabledException KMSNotFound KMSNotFoundException"),
+        **_rows(KMS_KEY, "KMSInvalidState KMSInvalidStateException KMSOptInRequired"),
+        **_rows(KMS_KEY, "KMSAccessDenied KMSAccessDeniedException"),
+        **_rows(REFUSED, "InvalidParameter ParameterValueInvalid ValidationException"),
+        **_rows(REFUSED, "EndpointDisabledException PlatformApplicationDisabledException"),
+        # Batch has two errors in all: https://docs.aws.amazon.com/batch/latest/APIReference/
+        **_rows(NO_FLEET, "ClientException"),
+        **_rows(AGAIN, "ServerException"),
         **_rows(BAD_MESSAGE, "InvalidMessageContents BatchRequestTooLong"),
         **_rows(REFUSED, "InvalidRequest InvalidWriteOffset TooManyParts EncryptionTypeMismatch"),
         **_rows(REFUSED, "EntityTooLarge KeyTooLongError InvalidArgument InvalidURI"),
         **_rows(REFUSED, "MethodNotAllowed NotImplemented InvalidParameterValue MissingParameter"),
         **_rows(REFUSED, "InvalidParameterCombination InvalidAction UnsupportedOperation"),
+        **_rows(REFUSED, "InvalidParameterValueException InvalidParameterException"),
+        **_rows(REFUSED, "IllegalArgumentException"),
         **_rows(REFUSED, "InvalidAttributeName InvalidAttributeValue InvalidBatchEntryId"),
         **_rows(REFUSED, "TooManyEntriesInBatchRequest EmptyBatchRequest BatchEntryIdsNotDistinct"),
     }

@@ -18,6 +18,7 @@ from spotgrad.cli.options import (
     DatasetName,
     JobFile,
     JobName,
+    Stack,
     VersionNumber,
 )
 from spotgrad.cli.output import Output
@@ -253,6 +254,18 @@ def replay(
 
     store = open_store(bucket)
     _exit(good=rebuild(store, job, version, output, Output(as_json=as_json)))
+
+
+@app.command()
+def doctor(*, stack: Stack = "spotgrad", as_json: AsJson = False) -> None:
+    """Check a deployment: credentials, wiring, machines; exit code 1 if something is wrong."""
+    from importlib.metadata import version
+
+    from spotgrad.aws.account import AwsAccount
+    from spotgrad.cli.doctor import examine
+
+    output = Output(as_json=as_json)
+    _exit(good=examine(AwsAccount(), stack, version("spotgrad"), output))
 
 
 def _needed(bucket: str | None) -> str:

@@ -16,11 +16,14 @@ __all__ = [
     "DatasetName",
     "JobFile",
     "JobName",
+    "Stack",
     "VersionNumber",
 ]
 
 _BUCKET = typer.Option(
-    "--bucket", envvar="SPOTGRAD_BUCKET", help="A bucket's name, or a directory like one."
+    "--bucket",
+    envvar="SPOTGRAD_BUCKET",
+    help="A bucket's name, a directory like one, or stack:NAME for the bucket of a stack.",
 )
 
 
@@ -56,4 +59,7 @@ DatasetName = Annotated[
 Bucket = Annotated[str, _BUCKET]
 AnyBucket = Annotated[str | None, _BUCKET]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Stack = Annotated[
+    str, typer.Option("--stack", envvar="SPOTGRAD_STACK", help="The deployment's stack.")
+]
 VersionNumber = Annotated[int, typer.Option("--version", min=0, help="The number of a version.")]

@@ -20,6 +20,8 @@ __all__ = ["GROUP", "CommandGroup", "NotInstalled", "load"]
 GROUP: Final = "spotgrad.commands"
 
 _HELP: Final = {
+    "deploy": "Deploy the stack to an AWS account.",
+    "destroy": "Take the stack away again.",
     "local": "Run the whole pipeline on this machine.",
     "worker": "Work through the queue of subtasks on this machine.",
 }

@@ -1,4 +1,4 @@
-"""``--bucket`` -> a store: an S3 bucket by name, or a directory that a local run left behind."""
+"""``--bucket`` -> a store: an S3 bucket, by name or by its stack, or a directory of a local run."""
 
 import os
 from pathlib import Path
@@ -10,19 +10,22 @@ from spotgrad.settings import MissingSetting
 __all__ = ["is_directory", "open_store"]
 
 _SCHEME: Final = "s3://"
+_STACK: Final = "stack:"
 
 
 def open_store(bucket: str) -> ObjectStore:
     """Return the store that ``bucket`` names.
 
     A directory is one that exists, or whatever contains a path separator; ``s3://name`` is a
-    bucket, also beside a directory of that name.
+    bucket, also beside a directory of that name; ``stack:name`` the bucket of a deployed stack.
 
     Raises:
-        MissingSetting: a path that is no directory, or a bucket with a path behind it.
+        MissingSetting: a path that is no directory, a bucket with a path behind it, no such stack.
     """
     if bucket.startswith(_SCHEME):
         return _s3(bucket.removeprefix(_SCHEME).removesuffix("/"), bucket)
+    if bucket.startswith(_STACK):
+        return _s3(_bucket_of(bucket.removeprefix(_STACK)), bucket)
     if is_directory(bucket):
         return _directory(Path(bucket))
     return _s3(bucket, bucket)
@@ -43,6 +46,15 @@ def _directory(path: Path) -> ObjectStore:
             f"--bucket {path}: there is no such directory; name another or make it"
         )
     return DirectoryStore(path)
+
+
+def _bucket_of(stack: str) -> str:
+    from spotgrad.aws.account import AwsAccount
+
+    outputs = AwsAccount().stack(stack).outputs
+    if "BucketName" not in outputs:
+        raise MissingSetting(f"--bucket {_STACK}{stack}: this stack has no output BucketName")
+    return outputs["BucketName"]
 
 
 def _s3(name: str, given: str) -> ObjectStore:

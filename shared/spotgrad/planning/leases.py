@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 
+from spotgrad.planning.fleet import FleetView
 from spotgrad.planning.fold import bury, reissue
 from spotgrad.planning.standing import fault_of, open_items, open_progress, same
 from spotgrad.protocol.attempt import AttemptOutcome
@@ -41,13 +42,15 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Sky:
-    """What ``reconcile`` looked at: attempts by subtask, the queue, the time."""
+    """What ``reconcile`` looked at: attempts by subtask, the queue, the time, the fleet."""
 
     sightings: Mapping[tuple[int, str], Sequence[Sighting]]
     durations_seconds: Sequence[float]
     queue_depth: int
     lease_seconds: int
     now: datetime
+    fleet: FleetView | None = None
+    """How the workers' machines stand; looked at only where nobody works on the job."""
 
     @property
     def two_leases(self) -> timedelta:

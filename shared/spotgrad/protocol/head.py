@@ -176,6 +176,11 @@ class Head(Document):
         return self.state in ENDED
 
     @property
+    def moved_at(self) -> datetime:
+        """Return when the job last got on, or began."""
+        return self.progressed_at or self.started_at
+
+    @property
     def metrics(self) -> dict[str, float]:
         """Return the latest value of each metric."""
         latest: dict[str, float] = {}

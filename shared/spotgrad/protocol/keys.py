@@ -166,6 +166,13 @@ class ReceiptKey(_OfJob):
 
 
 @dataclass(frozen=True)
+class AnnouncedKey(_OfJob):
+    """What was last told about the job."""
+
+    form: ClassVar[str] = "state/{job}/announced.json"
+
+
+@dataclass(frozen=True)
 class LedgerKey(_OfJob):
     """One entry of the append-only chain."""
 
@@ -186,6 +193,13 @@ class ExpiringKey(_OfJob):
     """Marks an ended job whose results have not expired yet."""
 
     form: ClassVar[str] = "expiring/{job}"
+
+
+@dataclass(frozen=True)
+class FleetKey(Key):
+    """When workers were last started, and how many: the one document of all jobs together."""
+
+    form: ClassVar[str] = "fleet/workers.json"
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
-"""Observe: what the attempt records and the queue say of a job's open subtasks.
+"""Observe: what the attempt records, the queue and the fleet say of a job's open subtasks.
 
 Reads alone. Ages come from the store's modification times, never from a worker's clock; how long
 an attempt lasted is a difference of one worker's clock.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 
+from spotgrad.errors import SpotgradError
+from spotgrad.planning.fleet import FleetView
 from spotgrad.planning.leases import LONGEST_WAIT, Sighting, Sky
 from spotgrad.planning.standing import open_items
-from spotgrad.ports import ObjectInfo, TaskGauge
+from spotgrad.ports import ObjectInfo, TaskGauge, WorkerFleet
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import AttemptKey, attempts_prefix
 from spotgrad.steps.attempt_reader import AttemptReader, lasted
@@ -20,8 +23,14 @@ DURATIONS_READ = 20
 """How many attempts at finished subtasks are read to learn how long one takes."""
 
 
-def observe(world: World, gauge: TaskGauge, lease_seconds: int, head: Head) -> Sky:
-    """Read the attempts of the open epochs, and how deep the queue is."""
+def observe(
+    world: World,
+    gauge: TaskGauge,
+    lease_seconds: int,
+    head: Head,
+    fleet: WorkerFleet | None = None,
+) -> Sky:
+    """Read the attempts of the open epochs, how deep the queue is and, if need be, the fleet."""
     open_now = {(item.epoch, item.subtask) for item in open_items(head)}
     sightings: dict[tuple[int, str], list[Sighting]] = {}
     finished: list[ObjectInfo] = []
@@ -33,10 +42,23 @@ def observe(world: World, gauge: TaskGauge, lease_seconds: int, head: Head) -> S
             elif key.subtask.startswith("train"):
                 finished.append(info)
     sky = Sky(sightings, (), gauge.depth(), lease_seconds, world.clock.now())
+    if fleet is not None and _nobody_works(head, sky):
+        sky = replace(sky, fleet=_view(fleet))
     if not _somebody_is_slow(head, sky):
         return sky
     durations = _durations(world.attempts, finished[:DURATIONS_READ], head)
     return replace(sky, durations_seconds=durations)
+
+
+def _nobody_works(head: Head, sky: Sky) -> bool:
+    """Return whether messages wait and no attempt is being made: the usual minute sees one."""
+    return sky.queue_depth > 0 and not any(sky.alive(item) for item in open_items(head))
+
+
+def _view(fleet: WorkerFleet) -> FleetView | None:
+    with suppress(SpotgradError):  # only for the reason's wording: mending goes on without it
+        return fleet.look()
+    return None
 
 
 def _somebody_is_slow(head: Head, sky: Sky) -> bool:

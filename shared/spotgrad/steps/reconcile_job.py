@@ -17,7 +17,7 @@ from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import open_items, progress_of, why_not_open
 from spotgrad.planning.stragglers import speculate
 from spotgrad.planning.stuck import diagnose
-from spotgrad.ports import ObjectInfo, ObjectReader, ObjectSweeper, TaskGauge
+from spotgrad.ports import ObjectInfo, ObjectReader, ObjectSweeper, TaskGauge, WorkerFleet
 from spotgrad.protocol.head import EvaluationProgress, Head, WorkItem
 from spotgrad.protocol.keys import (
     ACTIVE_PREFIX,
@@ -41,11 +41,12 @@ from spotgrad.steps.world import World
 
 @dataclass(frozen=True)
 class Watch:
-    """What reconcile needs beside the world: the right to delete, the queue's depth, the lease."""
+    """What reconcile needs beside the world: to delete, the queue's depth, the lease, the fleet."""
 
     sweeper: ObjectSweeper
     gauge: TaskGauge
     lease_seconds: int
+    fleet: WorkerFleet | None = None
 
     @property
     def lease(self) -> timedelta:
@@ -180,7 +181,8 @@ class _Recovery:
         after = cut_short(head, plan, None, now)
         if after.ended or after.state == "PAUSED":
             return after
-        sky = observe(self._world, self._watch.gauge, self._watch.lease_seconds, head)
+        watch = self._watch
+        sky = observe(self._world, watch.gauge, watch.lease_seconds, head, watch.fleet)
         after = cut_short(head, plan, _spent_usd(self._world, self._watch, head), now)
         if after.ended:
             return after

@@ -29,6 +29,11 @@ OPERATIONS = {
         "ChangeMessageVisibility",
         "GetQueueAttributes",
     ],
+    "batch": ["ListJobs", "SubmitJob", "DescribeJobQueues", "DescribeComputeEnvironments"],
+    "sns": ["Publish"],
+    "lambda": ["GetFunctionConfiguration", "ListEventSourceMappings"],
+    "ecr": ["DescribeImages"],
+    "service-quotas": ["GetServiceQuota"],
 }
 
 # The models of S3 list few errors; these are documented beside them:
@@ -140,6 +145,11 @@ def test_every_row_raises_a_leaf() -> None:
         ("ReceiptHandleIsInvalid", 404, "DeleteMessage", LeaseLost),
         ("QueueDoesNotExist", 400, "ReceiveMessage", MissingSetting),
         ("InvalidMessageContents", 400, "SendMessageBatch", Malformed),
+        ("ClientException", 400, "SubmitJob", MissingSetting),
+        ("ValidationError", 400, "DescribeStacks", MissingSetting),
+        ("ImageNotFoundException", 400, "DescribeImages", NotFound),
+        ("ServerException", 500, "ListJobs", StoreUnavailable),
+        ("TooManyRequestsException", 429, "SubmitJob", StoreUnavailable),
         ("KmsAccessDenied", 400, "SendMessageBatch", AccessDenied),
         ("KMS.ThrottlingException", 400, "SendMessageBatch", StoreUnavailable),
         # SQS in the dialect of its old query protocol, which botocore shows for compatibility

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -6,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spotgrad.planning.fleet import FleetView
 from spotgrad.planning.fold import Mishap, bury, count_mishap
 from spotgrad.planning.leases import Sighting, Sky
 from spotgrad.planning.stuck import diagnose, landmarks
@@ -26,6 +28,44 @@ def seen(at: float, outcome: AttemptOutcome | None = None, *, lasted: float = 0)
 def sky(now: float, *attempts: Sighting, depth: int = 4) -> Sky:
     sightings: dict[tuple[int, str], Sequence[Sighting]] = {(1, "train-000002"): attempts}
     return Sky(sightings, (), depth, LEASE, START + timedelta(seconds=now))
+
+
+MACHINES = FleetView(coming=4, waiting_since=START + timedelta(seconds=30), obstacle="no quota")
+NO_MACHINE = (
+    f"{SINCE}no worker has begun anything, though messages wait: "
+    "workers wait for a machine since 2030-01-01 00:00:30 UTC: "
+)
+
+
+def of_fleet(now: float, fleet: FleetView, *attempts: Sighting) -> str | None:
+    return diagnose(head(), replace(sky(now, *attempts), fleet=fleet)).reason
+
+
+def test_a_machine_that_does_not_come_is_told_sooner_and_with_its_cause() -> None:
+    assert of_fleet(630, MACHINES) is None
+    assert of_fleet(631, MACHINES) == f"{NO_MACHINE}no quota"
+    said = of_fleet(631, replace(MACHINES, obstacle=None))
+    assert said is not None
+    assert said.startswith(f"{NO_MACHINE}nobody says why; mostly the Spot vCPU quota")
+
+
+def test_a_worker_that_has_begun_or_does_begin_is_no_lack_of_machines() -> None:
+    assert of_fleet(1200, replace(MACHINES, running=1)) is None
+    assert of_fleet(1201, replace(MACHINES, running=1)) == (
+        f"{SINCE}no worker has begun anything, though messages wait: "
+        "workers are there, but all serve other jobs or are still starting"
+    )
+    assert of_fleet(700, MACHINES, seen(600, lasted=10)) is None
+
+
+def test_a_fleet_of_none_says_how_the_last_one_ended() -> None:
+    begun_by_nobody = f"{SINCE}no worker has begun anything, though messages wait: "
+    assert of_fleet(1201, FleetView(mishap="exit code 65")) == (
+        f"{begun_by_nobody}no worker is alive, and the last one failed: exit code 65"
+    )
+    assert of_fleet(1201, FleetView()) == (
+        f"{begun_by_nobody}no worker is alive: they are being started"
+    )
 
 
 def head(**changes: Any) -> Head:

@@ -44,7 +44,9 @@ TABLE: list[tuple[Key, str]] = [
     (keys.ReceiptKey("d"), "state/d/receipt.json"),
     (keys.LedgerKey("d", 99_999_999, "0" * 64), f"state/d/ledger/99999999-{'0' * 64}.json"),
     (keys.ActiveKey("9-lives"), "active/9-lives"),
+    (keys.AnnouncedKey("digits"), "state/digits/announced.json"),
     (keys.ExpiringKey("9-lives"), "expiring/9-lives"),
+    (keys.FleetKey(), "fleet/workers.json"),
     (keys.ReportKey("d"), "reports/d/index.html"),
 ]
 KINDS: list[type[Key]] = [

@@ -2,11 +2,14 @@ from datetime import timedelta
 
 import pytest
 
+from spotgrad.planning.fleet import FleetView
 from spotgrad.planning.leases import Sky
 from spotgrad.protocol.keys import AttemptKey
 from spotgrad.steps.observe import DURATIONS_READ, observe
 from tests.builders import JOB, LEASE_SECONDS, Bench, evaluation, train
 from tests.fakes.clock import START
+from tests.fakes.faults import Fault
+from tests.fakes.fleet import FakeFleet
 
 
 @pytest.fixture
@@ -86,3 +89,25 @@ def test_no_more_than_a_few_finished_attempts_are_read(bench: Bench) -> None:
     gets = bench.store.calls["get"]
     sky = observe(bench.world, bench.queue, LEASE_SECONDS, head)
     assert len(sky.durations_seconds) == DURATIONS_READ == bench.store.calls["get"] - gets
+
+
+def test_the_fleet_is_looked_at_only_where_messages_wait_and_nobody_works(bench: Bench) -> None:
+    fleet = FakeFleet(bench.clock)
+    fleet.start(2)
+
+    def view() -> FleetView | None:
+        return observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, fleet).fleet
+
+    assert view() is None
+    bench.queue.send(["waits"])
+    assert view() == FleetView(coming=2, waiting_since=START)
+    bench.attempt(train(1, 0))
+    assert view() is None
+    assert fleet.calls["look"] == 1
+
+
+def test_a_fleet_that_cannot_be_seen_stops_nothing(bench: Bench) -> None:
+    fleet = FakeFleet(bench.clock)
+    fleet.faults.order(Fault.UNAVAILABLE, operation="look")
+    bench.queue.send(["waits"])
+    assert observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, fleet).fleet is None
