@@ -55,9 +55,7 @@ DENIED = Rule(  # S3 hides from whoever may not list a bucket which of its keys 
 )
 NO_LOGIN = Rule(AccessDenied, "log in again, or check AWS_PROFILE and the credentials")
 NO_BUCKET = Rule(MissingSetting, "create the bucket, or correct --bucket or SPOTGRAD_BUCKET")
-NO_QUEUE = Rule(
-    MissingSetting, "deploy the queues, or correct its URL, such as SPOTGRAD_SUBTASKS_QUEUE_URL"
-)
+NO_QUEUE = Rule(MissingSetting, "deploy it, or correct its URL, as SPOTGRAD_SUBTASKS_QUEUE_URL")
 NO_STACK = Rule(MissingSetting, "deploy it, or correct --stack, SPOTGRAD_STACK or AWS_REGION")
 NO_FLEET = Rule(
     MissingSetting,
