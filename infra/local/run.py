@@ -18,6 +18,7 @@ from infra.local.ready import Ready, RunOptions, check_run
 from infra.local.stack import Stack, StackOptions, start_of
 from spotgrad.errors import NotFound, StoreUnavailable
 from spotgrad.ports import ObjectStore
+from spotgrad.protocol.control import Control
 from spotgrad.protocol.keys import JobFileKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.steps.change_control import change_control
@@ -84,10 +85,7 @@ class LocalRun:
         self.stack.start()
         self.fleet.tend()
         if self._ready.dataset is None:
-            wish = {"want": "run", "resume": new_id()}
-            change_control(
-                self.stack.store, self._job, lambda control: control.model_copy(update=wish)
-            )
+            change_control(self.stack.store, self._job, go_on)
         else:
             self._ready.dataset.push(self.stack.store)
             submit(self.stack.store, self._ready)
@@ -163,6 +161,12 @@ class LocalRun:
         if self.outcome.workers_replaced:
             notes.append(f"workers replaced: {self.outcome.workers_replaced}")
         return notes
+
+
+def go_on(control: Control) -> Control:
+    """Ask for everything open anew, paused or not; a cancelled job stays cancelled, for good."""
+    want = control.want if control.want == "cancel" else "run"
+    return control.model_copy(update={"want": want, "resume": new_id()})
 
 
 def submit(store: ObjectStore, ready: Ready) -> None:

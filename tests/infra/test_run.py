@@ -11,7 +11,7 @@ from infra.local.counters import Counters, Counts
 from infra.local.fleet import Fleet
 from infra.local.home import Home
 from infra.local.ready import Ready, RunOptions
-from infra.local.run import LocalRun, submit
+from infra.local.run import LocalRun, go_on, submit
 from infra.local.stack import Stack
 from spotgrad.cli.job import Job
 from spotgrad.cli.main import main
@@ -317,3 +317,12 @@ def test_workers_are_ended_even_when_nothing_can_be_saved(
     with pytest.raises(SpotgradError, match="no space"):
         scene.run.end()
     assert scene.log == ["dismiss", "stop", "workers gone"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "then"), [("run", "run"), ("pause", "run"), ("cancel", "cancel")]
+)
+def test_going_on_undoes_a_pause_and_never_a_cancellation(wanted: str, then: str) -> None:
+    wish = go_on(Control.model_validate({"schema": 1, "want": wanted}))
+    assert wish.want == then
+    assert wish.resume is not None

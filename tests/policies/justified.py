@@ -17,6 +17,8 @@ _START = "ECS pulls the image and opens the log before our code runs"
 _EXPIRY = "reconcile deletes only what is over an hour old, or expired after days"
 _MENDS = "reconcile plans, merges and refuses what an event was lost for; none is here"
 
+_DEAD_LETTERS = "spotgrad dlq; no message dies in this run"
+
 JUSTIFIED: Mapping[tuple[str, str, str], str] = MappingProxyType(
     {
         **{
@@ -60,6 +62,21 @@ JUSTIFIED: Mapping[tuple[str, str, str], str] = MappingProxyType(
                 "logs:CreateLogStream",
                 "logs:PutLogEvents",
             )
+        },
+        **{
+            ("UserPolicy", action, f"{kind}DeadLetterQueue"): _DEAD_LETTERS
+            for kind in ("Uploads", "Subtasks", "Results")
+            for action in (
+                "sqs:GetQueueUrl",
+                "sqs:GetQueueAttributes",
+                "sqs:ReceiveMessage",
+                "sqs:DeleteMessage",
+            )
+        },
+        **{
+            ("UserPolicy", action, f"{kind}Queue"): _DEAD_LETTERS
+            for kind in ("Uploads", "Subtasks", "Results")
+            for action in ("sqs:GetQueueAttributes", "sqs:SendMessage")
         },
         **{
             ("ReconcileRole", "s3:DeleteObject", f"/{prefix}/*"): _EXPIRY
