@@ -4,6 +4,7 @@ What a command does is in a module of its own, imported when it is called: ``spo
 neither numpy nor boto3.
 """
 
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -98,7 +99,7 @@ def dataset_push(  # noqa: PLR0913 - typer reads one parameter per option
     from spotgrad.cli.data import Options, push
 
     options = Options(shards, validation, seed, shuffle)
-    push(name, source, options, open_store(bucket), Output(as_json=as_json))
+    push(name, source, options, open_store(bucket), _output(bucket, as_json=as_json))
 
 
 @app.command()
@@ -106,7 +107,7 @@ def submit(job_file: JobFile, *, bucket: Bucket, as_json: AsJson = False) -> Non
     """Check a job, then upload its code and its job file: that starts it."""
     from spotgrad.cli.submit import submit
 
-    submit(job_file, open_store(bucket), Output(as_json=as_json))
+    submit(job_file, open_store(bucket), _output(bucket, as_json=as_json))
 
 
 @app.command("list")
@@ -114,7 +115,7 @@ def list_(*, bucket: Bucket, as_json: AsJson = False) -> None:
     """List the jobs in a bucket."""
     from spotgrad.cli.show import list_all
 
-    list_all(open_store(bucket), SystemClock(), Output(as_json=as_json))
+    list_all(open_store(bucket), SystemClock(), _output(bucket, as_json=as_json))
 
 
 @app.command()
@@ -122,16 +123,17 @@ def status(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """Say how a job stands."""
     from spotgrad.cli.show import show_status
 
-    show_status(open_store(bucket), SystemClock(), job, Output(as_json=as_json))
+    show_status(open_store(bucket), SystemClock(), job, _output(bucket, as_json=as_json))
 
 
 @app.command()
 def watch(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """Show a job until it ends; the exit code is 0 if it succeeded."""
-    from spotgrad.cli.watch import watch
+    from spotgrad.cli.watch import refuse_to_wait, watch
 
-    store, output = open_store(bucket), Output(as_json=as_json)
-    _exit(good=watch(store, SystemClock(), job, output, Event().wait))
+    store, output = open_store(bucket), _output(bucket, as_json=as_json)
+    wait = partial(refuse_to_wait, job) if is_directory(bucket) else Event().wait
+    _exit(good=watch(store, SystemClock(), job, output, wait))
 
 
 @app.command()
@@ -139,7 +141,7 @@ def pause(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """Let a job rest: results under way are merged, nothing more goes out."""
     from spotgrad.cli.control import pause
 
-    _exit(good=pause(open_store(bucket), SystemClock(), job, Output(as_json=as_json)))
+    _exit(good=pause(open_store(bucket), SystemClock(), job, _output(bucket, as_json=as_json)))
 
 
 @app.command()
@@ -147,7 +149,11 @@ def resume(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """Let a job go on; everything that is open is sent again."""
     from spotgrad.cli.control import resume
 
-    _exit(good=resume(open_store(bucket), SystemClock(), new_id, job, Output(as_json=as_json)))
+    _exit(
+        good=resume(
+            open_store(bucket), SystemClock(), new_id, job, _output(bucket, as_json=as_json)
+        )
+    )
 
 
 @app.command()
@@ -155,7 +161,7 @@ def cancel(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """End a job for good; its versions stay."""
     from spotgrad.cli.control import cancel
 
-    _exit(good=cancel(open_store(bucket), SystemClock(), job, Output(as_json=as_json)))
+    _exit(good=cancel(open_store(bucket), SystemClock(), job, _output(bucket, as_json=as_json)))
 
 
 @dlq.command("list")
@@ -170,7 +176,7 @@ def dlq_list(
     from spotgrad.cli.dlq import list_dead
     from spotgrad.cli.queues import list_queues
 
-    output = Output(as_json=as_json)
+    output = _output(bucket, as_json=as_json)
     if job is None:
         _exit(good=list_queues(output))
     else:
@@ -194,7 +200,7 @@ def dlq_redrive(
     from spotgrad.cli.dlq import Wanted, redrive
     from spotgrad.cli.queues import redrive_queues
 
-    output = Output(as_json=as_json)
+    output = _output(bucket, as_json=as_json)
     if queue is not None:
         if job is not None or every:
             raise typer.BadParameter("--queue moves messages of all jobs: leave JOB and --all out")
@@ -205,8 +211,7 @@ def dlq_redrive(
         raise typer.BadParameter("name subtasks (spotgrad dlq list shows them), or give --all")
     else:
         where = _needed(bucket)
-        wanted = Wanted(job, subtasks or (), local=is_directory(where))
-        redrive(open_store(where), new_id, wanted, output)
+        redrive(open_store(where), new_id, Wanted(job, subtasks or ()), output)
 
 
 @app.command()
@@ -214,7 +219,7 @@ def versions(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """List the model versions of a job."""
     from spotgrad.cli.versions import versions
 
-    versions(open_store(bucket), job, Output(as_json=as_json))
+    versions(open_store(bucket), job, _output(bucket, as_json=as_json))
 
 
 @app.command()
@@ -237,7 +242,7 @@ def audit(job: JobName, *, bucket: Bucket, as_json: AsJson = False) -> None:
     """Prove from the bucket that a job is what its ledger says; exit code 1 if it is not."""
     from spotgrad.cli.proof import prove
 
-    _exit(good=prove(open_store(bucket), job, Output(as_json=as_json)))
+    _exit(good=prove(open_store(bucket), job, _output(bucket, as_json=as_json)))
 
 
 @app.command()
@@ -272,6 +277,11 @@ def _needed(bucket: str | None) -> str:
     if bucket is None:
         raise typer.BadParameter("a job lies in a bucket: give --bucket or set SPOTGRAD_BUCKET")
     return bucket
+
+
+def _output(bucket: str | None, *, as_json: bool) -> Output:
+    at_rest = bucket is not None and is_directory(bucket)
+    return Output(as_json=as_json, bucket=bucket, at_rest=at_rest)
 
 
 def _exit(*, good: bool) -> None:

@@ -27,7 +27,7 @@ def pause(store: ObjectStore, clock: Clock, job: str, output: Output) -> bool:
     refuse_cancelled(store, job)
     change_control(store, job, lambda control: control.model_copy(update={"want": "pause"}))
     output.say(f"{job} is to pause: what is under way is still merged, nothing more goes out")
-    output.say(f"next: spotgrad resume {job}")
+    output.advise_going_on(f"resume {job}")
     return _asked(status, "pause", output)
 
 
@@ -45,7 +45,7 @@ def resume(store: ObjectStore, clock: Clock, new_id: NewId, job: str, output: Ou
     wish = {"want": "run", "resume": new_id()}
     change_control(store, job, lambda control: control.model_copy(update=wish))
     output.say(f"{job} is to go on: everything that is open is sent again")
-    output.say(f"next: spotgrad watch {job}")
+    output.advise_going_on(f"watch {job}")
     return _asked(status, "run", output)
 
 
@@ -61,7 +61,7 @@ def cancel(store: ObjectStore, clock: Clock, job: str, output: Output) -> bool:
     change_control(store, job, lambda control: control.model_copy(update={"want": "cancel"}))
     output.say(f"{job} is to be cancelled: its workers stop at their next heartbeat")
     if status.version is not None:
-        output.say(f"next: spotgrad pull {job}")
+        output.advise(f"pull {job}")
     return _asked(status, "cancel", output)
 
 

@@ -63,7 +63,8 @@ def _say_dead(store: ObjectReader, head: Head, output: Output, *, verbose: bool)
     else:
         rows = [[one.epoch, one.subtask, one.reason, one.evidence] for one in head.dead]
         output.table(["EPOCH", "SUBTASK", "REASON", "EVIDENCE"], rows)
-        output.say(f"next: spotgrad dlq list {job} --verbose, or spotgrad dlq redrive {job} --all")
+        output.advise(f"dlq list {job} --verbose")
+        output.advise(f"dlq redrive {job} --all")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,6 @@ class Wanted:
 
     job: str
     named: Sequence[str]
-    local: bool
-    """Whether the bucket is a directory: then a local run has to carry the wish out."""
 
 
 def redrive(store: ObjectStore, new_id: NewId, wanted: Wanted, output: Output) -> None:
@@ -94,8 +93,7 @@ def redrive(store: ObjectStore, new_id: NewId, wanted: Wanted, output: Output) -
     if chosen:
         _ask(store, new_id, head, chosen)
         output.say(f"{len(chosen)} of {job} to be tried again: {_names(chosen)}")
-        go_on = "local run JOB.yaml --resume" if wanted.local else f"watch {job}"
-        output.say(f"next: spotgrad {go_on}")
+        output.advise_going_on(f"watch {job}")
     else:
         output.say(f"{job} has no dead subtasks: nothing to do")
     items = [WorkItem(epoch=one.epoch, subtask=one.subtask) for one in chosen]

@@ -5,6 +5,7 @@ written to stdout; colours appear on a terminal alone, and never when NO_COLOR i
 both). Lines are never wrapped or cut: whoever pipes them gets what was said.
 """
 
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,8 +27,11 @@ def write_document(content: Any) -> None:
 class Output:
     """One command's output; make it inside the command, so that it sees the present stdout."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, bucket: str | None = None, at_rest: bool = False) -> None:
+        """``at_rest``: the bucket is a folder that a local run left, where nobody is at work."""
         self.as_json = as_json
+        self._bucket = bucket
+        self._at_rest = at_rest
         self.console = Console(soft_wrap=True, highlight=False, markup=False, emoji=False)
         self._errors = Console(
             stderr=True, soft_wrap=True, highlight=False, markup=False, emoji=False
@@ -47,6 +51,18 @@ class Output:
         """Print a line for a person."""
         if not self.as_json:
             self.console.print(text, style=style)
+
+    def advise(self, command: str) -> None:
+        """Say what a person does next with the same bucket; the line can be pasted as it is."""
+        where = "" if self._bucket is None else f" --bucket {shlex.quote(self._bucket)}"
+        self.say(f"next: spotgrad {command}{where}")
+
+    def advise_going_on(self, command: str) -> None:
+        """As ``advise``, for a command that needs somebody at work on the job."""
+        if self._at_rest:
+            self.say("next: spotgrad local run JOB.yaml --resume")
+        else:
+            self.advise(command)
 
     def warn(self, text: str) -> None:
         """Print a warning on stderr; in JSON it belongs into the document instead."""

@@ -43,7 +43,7 @@ def show_ended(status: Status, output: Output) -> None:
     if status.reason:
         output.say(f"reason: {status.reason}")
     if status.version is not None:
-        output.say(f"next: spotgrad pull {status.job}")
+        output.advise(f"pull {status.job}")
 
 
 def metrics_text(metrics: Mapping[str, float]) -> str:

@@ -45,7 +45,7 @@ def submit(path: Path, store: ObjectStore, output: Output) -> None:
         _say_submitted(job, submitted, code, output)
     else:
         output.say(f"{submitted.job} is submitted already, with this very content: nothing to do")
-    output.say(f"next: spotgrad watch {submitted.job}")
+    output.advise_going_on(f"watch {submitted.job}")
     output.document(
         {
             "job": submitted.job,

@@ -9,11 +9,11 @@ from typing import Final
 from spotgrad.cli.display import Display, open_display
 from spotgrad.cli.output import Output
 from spotgrad.cli.show import show_ended
-from spotgrad.errors import Retry
+from spotgrad.errors import Retry, Unsupported
 from spotgrad.ports import Clock, ObjectReader
 from spotgrad.steps.read_status import Status, read_status
 
-__all__ = ["PERIOD_SECONDS", "follow", "watch"]
+__all__ = ["PERIOD_SECONDS", "follow", "refuse_to_wait", "watch"]
 
 PERIOD_SECONDS: Final = 2.0
 
@@ -32,6 +32,18 @@ def watch(store: ObjectReader, clock: Clock, job: str, output: Output, wait: Wai
     output.document(status)
     show_ended(status, output)
     return status.state == "SUCCEEDED"
+
+
+def refuse_to_wait(job: str, _seconds: float) -> None:
+    """Be the ``wait`` of a job in a folder: there it would never end.
+
+    Raises:
+        Unsupported: always.
+    """
+    raise Unsupported(
+        f"job {job}: nobody is at work in a folder; let it go on with"
+        " spotgrad local run JOB.yaml --resume, which shows it too"
+    )
 
 
 def follow(read: Callable[[], Status], display: Display, wait: Wait) -> Status:

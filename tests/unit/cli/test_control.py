@@ -24,7 +24,7 @@ def test_pause_resume_and_cancel_are_written_as_wishes(
 ) -> None:
     ran = run("pause", JOB, "--bucket", bucket)
     assert (ran.code, read_control(store, JOB)) == (0, Control(want="pause"))
-    assert ran.out.endswith(f"next: spotgrad resume {JOB}\n")
+    assert ran.out.endswith("next: spotgrad local run JOB.yaml --resume\n")
     ran = run("resume", JOB, "--bucket", bucket)
     first = read_control(store, JOB)
     assert (ran.code, first.want, first.resume is None) == (0, "run", False)
@@ -32,7 +32,7 @@ def test_pause_resume_and_cancel_are_written_as_wishes(
     assert read_control(store, JOB).resume != first.resume
     ran = run("cancel", JOB, "--bucket", bucket)
     assert (ran.code, read_control(store, JOB).want) == (0, "cancel")
-    assert ran.out.endswith(f"next: spotgrad pull {JOB}\n")
+    assert ran.out.endswith(f"next: spotgrad pull {JOB} --bucket {bucket}\n")
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def test_dead_subtasks_are_listed_from_the_head(run: Run, bench: Bench, bucket: 
         ["1", "train-000003"],
         ["2", "train-000003"],
         ["next:", "spotgrad"],
+        ["next:", "spotgrad"],
     ]
     assert "failed 1 times, last: ValueError: epoch 1" in ran.out
     assert bench.head.dead[0].evidence in ran.out.split()
@@ -109,7 +110,7 @@ def test_who_carries_the_wish_out_is_said(run: Run, bucket: Path) -> None:
 def test_of_a_bucket_the_functions_do(
     store: DirectoryStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    redrive(store, FakeIds(), Wanted(JOB, (), local=False), Output(as_json=False))
+    redrive(store, FakeIds(), Wanted(JOB, ()), Output(as_json=False))
     assert capsys.readouterr().out.splitlines()[-1] == f"next: spotgrad watch {JOB}"
 
 

@@ -67,3 +67,14 @@ def test_redrawing_needs_a_terminal_with_colours(
 )
 def test_sizes_read_well(size: int, text: str) -> None:
     assert size_text(size) == text
+
+
+def test_the_next_command_can_be_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    Output(as_json=False).advise("list")
+    Output(as_json=False, bucket="my bucket").advise_going_on("watch digits")
+    Output(as_json=False, bucket="left/bucket", at_rest=True).advise_going_on("watch digits")
+    assert capsys.readouterr().out.splitlines() == [
+        "next: spotgrad list",
+        "next: spotgrad watch digits --bucket 'my bucket'",
+        "next: spotgrad local run JOB.yaml --resume",
+    ]

@@ -61,7 +61,7 @@ def test_a_person_is_told_what_is_next(run: Run, bucket: Path, job: Path) -> Non
     first, last = ran.out.splitlines()
     assert first.startswith("submitted digits: 3 epochs of 4 subtasks, ")
     assert first.endswith(" of code")
-    assert last == "next: spotgrad watch digits"
+    assert last == "next: spotgrad local run JOB.yaml --resume"
     assert ran.err.startswith("warning: dataset: 4 training shards")
 
 

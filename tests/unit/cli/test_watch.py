@@ -5,6 +5,7 @@ import pytest
 
 from spotgrad.cli.output import Output
 from spotgrad.cli.watch import PERIOD_SECONDS, follow, watch
+from spotgrad.directory.store import DirectoryStore
 from spotgrad.errors import AccessDenied, SpotgradError, StoreUnavailable
 from spotgrad.protocol.keys import HeadKey
 from spotgrad.steps.read_status import Status
@@ -97,3 +98,11 @@ def test_the_exit_code_is_1_unless_it_succeeded(run: Run, tmp_path: Path) -> Non
     ran = run("watch", JOB, "--bucket", tmp_path)
     assert ran.code == 1
     assert ran.out.splitlines()[-1] == f"{JOB}  FAILED"
+
+
+def test_a_job_in_a_folder_is_not_waited_for(run: Run, bucket: Path) -> None:
+    put_job(DirectoryStore(bucket), head())
+    ran = run("watch", JOB, "--bucket", bucket)
+    assert ran.code == 1
+    assert "nobody is at work in a folder; let it go on with spotgrad local run" in ran.err
+    assert len(ran.err.splitlines()) == 1
