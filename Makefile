@@ -9,7 +9,7 @@ TEMPLATES := template.yaml infra/worker_fleet.yaml
 PIP := python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 
-.PHONY: help install demo test check fast ministack chaos machine soak deploy-tools deploy-check artifacts e2e-deployed lock clean
+.PHONY: help install demo test check fast slow ministack chaos machine soak deploy-tools deploy-check artifacts e2e-deployed lock clean
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -48,6 +48,9 @@ $(MINISTACK)/.installed: constraints-ministack.txt
 
 ministack: install $(MINISTACK)/.installed  ## contracts, races and chaos on ministack, a second and independent AWS
 	$(BIN)/python -m pytest tests/ministack/store_contract.py tests/ministack/queue_contract.py tests/ministack/races.py tests/ministack/wiring.py tests/ministack/chaos.py
+
+slow: install  ## proofs that take minutes: a redriven run, and policies against every recorded call
+	$(BIN)/python -m pytest tests/e2e/redrive.py tests/policies/policies.py
 
 chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
 	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py

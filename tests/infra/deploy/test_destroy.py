@@ -7,6 +7,7 @@ import pytest
 
 from infra.deploy.destroy import Consent, Destroyed, StackStays, destroy
 from infra.deploy.sam import SamFailed
+from spotgrad.aws import removal
 from spotgrad.aws.account import AwsAccount
 from spotgrad.aws.clients import Clients
 from spotgrad.cli.output import Output
@@ -75,11 +76,14 @@ def test_a_bucket_with_data_stays_when_its_stack_goes(
     assert "holds data and stays: delete it with --yes-delete-data" in capsys.readouterr().out
 
 
-def test_data_goes_when_somebody_says_so(stack: str, clients: Clients, deployer: Deployer) -> None:
+def test_data_goes_when_somebody_says_so(
+    stack: str, clients: Clients, deployer: Deployer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "ENOUGH", 10)
     clients.s3.put_bucket_versioning(
         Bucket=bucket(stack), VersioningConfiguration={"Status": "Enabled"}
     )
-    fill(clients, stack, 1100)  # more than one page
+    fill(clients, stack, 25)  # more than one page
     fill(clients, stack)
     clients.s3.delete_object(Bucket=bucket(stack), Key="models/0")
     sam = Sam(deployer)
