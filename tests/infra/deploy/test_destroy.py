@@ -119,10 +119,11 @@ def test_while_the_stack_stays_so_does_its_data(
 
 
 def test_a_stack_without_a_bucket_is_left_alone(clients: Clients, deployer: Deployer) -> None:
+    foreign = f"foreign-{next(NUMBERS)}"
     deployer.client("cloudformation").create_stack(
-        StackName="foreign", TemplateBody='{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
+        StackName=foreign, TemplateBody='{"Resources": {"T": {"Type": "AWS::SNS::Topic"}}}'
     )
     sam = Sam(deployer)
-    with pytest.raises(Reject, match="stack foreign is CREATE_COMPLETE and has no output"):
-        run("foreign", clients, DELETE, sam)
+    with pytest.raises(Reject, match=f"stack {foreign} is CREATE_COMPLETE and has no output"):
+        run(foreign, clients, DELETE, sam)
     assert sam.commands == []
