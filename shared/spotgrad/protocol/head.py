@@ -145,6 +145,7 @@ class Head(Document):
     version: int | None = None
     results_merged: int = Field(default=0, ge=0)
     objects: dict[str, ObjectRef] = Field(default_factory=dict)
+    """The server copy and what the merge rule keeps beside it: momentum, buffer, ema."""
     model: ModelRef | None = None
     final: ModelRef | None = None
     epochs: tuple[EpochProgress, ...] = ()
@@ -155,6 +156,8 @@ class Head(Document):
     faults: tuple[Fault, ...] = ()
     dead: tuple[DeadSubtask, ...] = ()
     norms: tuple[Finite, ...] = ()
+    tally: dict[str, Finite] = Field(default_factory=dict)
+    """What the merge rule remembers between two batches, beside its ``objects``."""
     outbox: tuple[WorkItem, ...] = ()
     reissued: tuple[Reissue, ...] = ()
     speculative: tuple[WorkItem, ...] = ()

@@ -5,11 +5,13 @@ that this version cannot honour is refused by name, never ignored.
 """
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from spotgrad.protocol.dataset import DatasetName
+from spotgrad.protocol.merge import MergeSpec, VcAsgd
+from spotgrad.protocol.scalars import Count, Number
 from spotgrad.protocol.wire import Part
 
 JobName = Annotated[
@@ -28,28 +30,6 @@ TaskPath = Annotated[
     ),
 ]
 """``module:callable``: beside the job file, in the code bundle, or built in."""
-
-
-def _number(value: Any) -> Any:
-    """Refuse booleans where a number is meant (``True`` is an ``int`` in Python)."""
-    if isinstance(value, bool):
-        raise ValueError("a number is needed, not a boolean")  # noqa: TRY004 - a finding for pydantic
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
-Count = Annotated[int, BeforeValidator(_number), Field(strict=True)]
-Alpha = Annotated[Number, Field(gt=0, lt=1)]
-
-
-class VcAsgd(Part):
-    """VC-ASGD (Atre et al., 2021): ``alpha`` weighs the server copy; ``var`` is e / (e + 1)."""
-
-    rule: Literal["vc-asgd"] = "vc-asgd"
-    alpha: Alpha | Literal["var"] = "var"
-
-
-MergeSpec = VcAsgd
 
 
 class Sgd(Part):
@@ -219,3 +199,9 @@ class JobSpec(Part):
                 "say what one worker costs in workers.usd_per_hour"
             )
         return self
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many subtasks may be out at once: k in the formulas of the merge rules."""
+        at_work = self.workers.max * self.workers.subtasks_per_worker
+        return min(self.schedule.max_in_flight, at_work)

@@ -10,8 +10,6 @@ from datetime import datetime
 from typing import Any
 
 from spotgrad.merging.admission import admit, remember
-from spotgrad.merging.coefficients import Coefficients, Contribution
-from spotgrad.merging.rule import decide as decide_coefficients
 from spotgrad.planning.fold import (
     Cause,
     Mishap,
@@ -22,43 +20,16 @@ from spotgrad.planning.fold import (
 )
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import why_not_open
-from spotgrad.protocol.head import Head, WorkItem
+from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import ModelKey, ResultKey
-from spotgrad.protocol.ledger import MergedResult, SetAside
+from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.result import Evaluated, Failed, Outcome, ResultMetadata, Trained
+from spotgrad.protocol.recipe import SERVER, Recipe
+from spotgrad.protocol.result import Evaluated, Failed, Outcome, Trained
 from spotgrad.protocol.subtask import ModelRef
+from spotgrad.steps.arrival import Arrival
+from spotgrad.steps.decide_merge import Admitted, decide_merge, is_last, merge_facts
 from spotgrad.steps.succession import Successor, successor
-
-MOST_REASON_CHARACTERS = 500
-"""Reasons go into the head, one line each; the result itself keeps the whole traceback."""
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """A result as it was read: its claims, or the problem for which it must be refused."""
-
-    key: ResultKey
-    sha256: str
-    metadata: ResultMetadata | None
-    problem: str | None
-    update_norm: float = 0.0
-    """L2 norm of client minus start over the float parameters; only training has one."""
-
-    @property
-    def item(self) -> WorkItem:
-        """Return the subtask that the result's key names."""
-        return WorkItem(epoch=self.key.epoch, subtask=self.key.subtask)
-
-    def set_aside(self, reason: str) -> SetAside:
-        """Return the ledger's row for a result that is not merged."""
-        return SetAside(
-            epoch=self.key.epoch,
-            subtask=self.key.subtask,
-            attempt=self.key.attempt,
-            key=self.key.render(),
-            reason=" ".join(reason.split())[:MOST_REASON_CHARACTERS],
-        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +37,8 @@ class Decision:
     """The next head and ledger entry, and what has to be merged before they can be committed."""
 
     made: Successor
-    coefficients: Coefficients
+    recipe: Recipe
+    """Empty when nothing was merged."""
     merged: tuple[Arrival, ...]
     initialized: Arrival | None
     refused: tuple[SetAside, ...]
@@ -79,7 +51,7 @@ class _Draft:
     head: Head
     plan: JobPlan
     now: datetime
-    merged: list[tuple[Arrival, Trained, int]] = field(default_factory=list)
+    merged: list[Admitted] = field(default_factory=list)
     initialized: Arrival | None = None
     refused: list[SetAside] = field(default_factory=list)
     failed: list[SetAside] = field(default_factory=list)
@@ -106,14 +78,14 @@ def decide_results(
             _fold(draft, arrival)
     if draft.empty:
         return None
-    settled = settle(_with_version(draft, commit), plan, now)
-    coefficients = _coefficients(draft)
-    facts = _facts(draft, head, coefficients)
+    recipe = decide_merge(draft.head, plan, draft.merged)
+    settled = settle(_with_version(draft, recipe, commit), plan, now)
+    facts = _facts(draft, head, recipe)
     made = successor(head, settled, commit=commit, now=now, **facts)
     return Decision(
         made,
-        coefficients,
-        tuple(arrival for arrival, _, _ in draft.merged),
+        recipe,
+        tuple(one.arrival for one in draft.merged),
         draft.initialized,
         tuple(draft.refused),
     )
@@ -158,7 +130,7 @@ def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> str | No
         return f"it began from {-staleness} results that are not merged yet"
     reason = admit(arrival.update_norm, draft.head.norms)
     if reason is None:
-        draft.merged.append((arrival, outcome, staleness))
+        draft.merged.append(Admitted(arrival, outcome, staleness))
         draft.head = count_merged(draft.head, arrival.item).model_copy(
             update={
                 "results_merged": draft.head.results_merged + 1,
@@ -208,10 +180,12 @@ def _other_version(head: Head, epoch: int, outcome: Evaluated) -> str | None:
     return f"it evaluated version {outcome.version}, epoch {epoch} was closed by {model.version}"
 
 
-def _with_version(draft: _Draft, commit: str) -> Head:
-    """Return the draft's head, with a new version when parameters changed."""
+def _with_version(draft: _Draft, recipe: Recipe, commit: str) -> Head:
+    """Return the draft's head, with a new version when the server copy changes."""
     head = draft.head
-    if not draft.merged and draft.initialized is None:
+    if draft.merged:
+        head = head.model_copy(update={"tally": recipe.tally})
+    if draft.initialized is None and SERVER not in recipe.outputs:
         return head
     version = 0 if head.version is None else head.version + 1
     model = ModelRef(
@@ -220,45 +194,15 @@ def _with_version(draft: _Draft, commit: str) -> Head:
     return head.model_copy(update={"version": version, "model": model})
 
 
-def _coefficients(draft: _Draft) -> Coefficients:
-    if not draft.merged:
-        return Coefficients(server=1.0, clients=())
-    batch = [
-        Contribution(arrival.key.epoch, staleness, outcome.samples)
-        for arrival, outcome, staleness in draft.merged
-    ]
-    return decide_coefficients(draft.plan.spec.merge, batch)
-
-
-def _facts(draft: _Draft, before: Head, coefficients: Coefficients) -> dict[str, Any]:
+def _facts(draft: _Draft, before: Head, recipe: Recipe) -> dict[str, Any]:
     """Return what the ledger entry records of this batch."""
     initialized = draft.initialized
-    return {
-        "start": before.objects.get("server") if draft.merged else None,
-        "server_coefficient": coefficients.server if draft.merged else None,
+    facts: dict[str, Any] = {
         "initialized_from": initialized.set_aside("initialized") if initialized else None,
-        "merged": _merged_rows(draft, coefficients),
         "refused": tuple(draft.refused),
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
     }
-
-
-def _merged_rows(draft: _Draft, coefficients: Coefficients) -> tuple[MergedResult, ...]:
-    return tuple(
-        MergedResult(
-            epoch=arrival.key.epoch,
-            subtask=arrival.key.subtask,
-            attempt=arrival.key.attempt,
-            key=arrival.key.render(),
-            sha256=arrival.sha256,
-            samples=outcome.samples,
-            staleness=staleness,
-            base=outcome.base,
-            coefficient=coefficient,
-            update_norm=arrival.update_norm,
-        )
-        for (arrival, outcome, staleness), coefficient in zip(
-            draft.merged, coefficients.clients, strict=True
-        )
-    )
+    if draft.merged:
+        facts |= merge_facts(before, draft.merged, recipe, last=is_last(draft.head, draft.plan))
+    return facts

@@ -3,9 +3,10 @@
 from typing import get_args
 
 from spotgrad.merging import vc_asgd
-from spotgrad.merging.coefficients import Coefficients, Contribution
+from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.merging.rule import RULES, decide
-from spotgrad.protocol.job import VcAsgd
+from spotgrad.protocol.merge import VcAsgd
+from tests.builders import job_plan
 
 
 def test_the_table_holds_the_rules_of_the_job_file_and_no_other() -> None:
@@ -14,8 +15,9 @@ def test_the_table_holds_the_rules_of_the_job_file_and_no_other() -> None:
 
 def test_decide_asks_the_rule_that_the_job_names() -> None:
     batch = [Contribution(epoch=1, staleness=3, samples=90)]
+    spec = job_plan(merge={"alpha": 0.75}).spec
 
-    decided = decide(VcAsgd(alpha=0.75), batch)
+    decided = decide(spec, Occasion(), batch)
 
-    assert decided == vc_asgd.coefficients(VcAsgd(alpha=0.75), batch)
-    assert decided == Coefficients(server=0.75, clients=(0.25,))
+    assert decided == vc_asgd.recipe(VcAsgd(alpha=0.75), Occasion(), batch)
+    assert decided.weights("server") == {"server": 0.75, "client-0": 0.25}

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
-from spotgrad.protocol.job import Adam, Budget, JobSpec, Keep, Schedule, Sgd, Stop, VcAsgd, Workers
+from spotgrad.protocol.job import Adam, Budget, JobSpec, Keep, Schedule, Sgd, Stop, Workers
+from spotgrad.protocol.merge import VcAsgd
 from tests.unit.protocol.documents import job_specs
 
 LEAST: dict[str, Any] = {"name": "d", "task": "m:T", "dataset": "d", "epochs": 1}

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotgrad.errors import InvalidJob
-from spotgrad.protocol.job import Adam, JobSpec, Sgd, Stop, VcAsgd
+from spotgrad.protocol.job import Adam, JobSpec, Sgd, Stop
 from spotgrad.protocol.job_file import parse_job_file
+from spotgrad.protocol.merge import VcAsgd
 
 HEAD = "name: digits\ntask: digits_task:Digits\ndataset: digits\n"
 
@@ -91,7 +92,10 @@ def test_what_a_person_may_write_is_read_as_the_model_reads_it(content: dict[str
     [
         ("epoks: 10", 'epoks: unknown key; did you mean "epochs"?'),
         ("epochs: 1\nmerge: {alfa: var}", 'merge.alfa: unknown key; did you mean "alpha"?'),
-        ("epochs: 1\nmerge: {zzz: 1}", "merge.zzz: unknown key; allowed here: rule, alpha"),
+        (
+            "epochs: 1\nmerge: {zzz: 1}",
+            "merge.zzz: unknown key; allowed here: rule, buffers, ",
+        ),
         (
             "epochs: 1\nlocal: {optimizer: {name: sgd, lr: 1, momentun: 0}}",
             'local.optimizer.momentun: unknown key; did you mean "momentum"?',

@@ -9,6 +9,7 @@ from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.recipe import Recipe
 from spotgrad.protocol.result import (
     Base,
     Evaluated,
@@ -19,7 +20,8 @@ from spotgrad.protocol.result import (
     Sum,
     Trained,
 )
-from spotgrad.steps.decide_results import MOST_REASON_CHARACTERS, Arrival, Decision, decide_results
+from spotgrad.steps.arrival import MOST_REASON_CHARACTERS, Arrival
+from spotgrad.steps.decide_results import Decision, decide_results
 from tests.builders import (
     JOB,
     ROLES,
@@ -130,7 +132,7 @@ def test_a_batch_makes_one_version_and_counts_each_result() -> None:
         ("train-000003", 0.25),
         ("train-000000", 0.5),
     ]
-    assert entry.server_coefficient == decision.coefficients.server == 0.25
+    assert entry.server_coefficient == decision.recipe.weights("server")["server"] == 0.25
     assert [row.sha256 for row in entry.merged] == [f"{4:064x}", f"{1:064x}"]
     assert (entry.version, entry.results_merged, entry.previous) == (1, 2, head.ledger)
 
@@ -140,8 +142,9 @@ def test_alpha_belongs_to_each_result_s_epoch() -> None:
     head = done(begun(plan), plan, train(1, 0))
     coefficients = decided(arrival(train(2, 0)), arrival(train(1, 1)), head=head, plan=plan)
     # var: 2/3 in epoch 2, then 1/2 in epoch 1
-    assert coefficients.coefficients.server == pytest.approx(1 / 3)
-    assert coefficients.coefficients.clients == pytest.approx((1 / 6, 1 / 2))
+    assert coefficients.recipe.weights("server")["server"] == pytest.approx(1 / 3)
+    weights = coefficients.recipe.weights("server")
+    assert [weights["client-0"], weights["client-1"]] == pytest.approx([1 / 6, 1 / 2])
 
 
 def test_staleness_counts_results_and_grows_inside_a_batch() -> None:
@@ -224,7 +227,7 @@ def test_a_refused_result_makes_no_version_and_its_subtask_goes_out_again() -> N
     assert decision.refused == entry.refused == (row,)
     assert (after.version, after.model, after.revision) == (0, HEAD.model, 1)
     assert (entry.server, entry.server_coefficient, entry.start) == (None, None, None)
-    assert decision.coefficients.clients == ()
+    assert decision.recipe == Recipe()
     assert after.outbox == (train(1, 0),)
     assert after.faults[0].refused == (row.attempt,)
     assert after.reissued[0].at == LATER
