@@ -1,14 +1,26 @@
 """The arguments and options that commands share, and what each may hold. No command is here."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from spotgrad.errors import Malformed
 from spotgrad.protocol.key_grammar import rendered
 
-__all__ = ["AnyBucket", "AsJson", "Bucket", "DatasetName", "JobFile", "JobName", "VersionNumber"]
+__all__ = [
+    "AnyBucket",
+    "AsJson",
+    "Bucket",
+    "Copy",
+    "DatasetName",
+    "JobFile",
+    "JobName",
+    "VersionNumber",
+]
+
+Copy = Literal["server", "ema"]
+"""Which copy of a version: the server's own, or its average."""
 
 _BUCKET = typer.Option(
     "--bucket", envvar="SPOTGRAD_BUCKET", help="A bucket's name, or a directory like one."

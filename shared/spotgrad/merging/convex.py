@@ -12,6 +12,7 @@ that a running variance cannot turn negative here.
 
 from collections.abc import Sequence
 
+from spotgrad.merging.occasion import Contribution
 from spotgrad.protocol.merge import Rule
 from spotgrad.protocol.recipe import SERVER, Blend, Recipe, Weights, client
 
@@ -33,6 +34,11 @@ def buffer_weights(merge: Rule, alphas: Sequence[float]) -> Weights:
     if merge.buffers == "latest" and alphas:
         return {client(len(alphas) - 1): 1.0}
     return blend_one_by_one(alphas)
+
+
+def alphas_by_staleness(batch: Sequence[Contribution]) -> list[float]:
+    """Return 1 - 1/(1 + staleness): how rules that have no alpha blend float buffers."""
+    return [1.0 - 1.0 / (1 + one.staleness) for one in batch]
 
 
 def convex_recipe(merge: Rule, alphas: Sequence[float]) -> Recipe:

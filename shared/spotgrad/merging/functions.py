@@ -12,12 +12,13 @@ from typing import Any
 from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
+from spotgrad.merging import dc_asgd
 
 Numbers = Mapping[str, tuple[float, ...]]
 Blocks = Mapping[str, NDArray[Any]]
 BlockFunction = Callable[[Numbers, Blocks], Blocks]
 
-FUNCTIONS: Mapping[str, BlockFunction] = {}
+FUNCTIONS: Mapping[str, BlockFunction] = {dc_asgd.NAME: dc_asgd.correct}
 
 
 def function_of(name: str) -> BlockFunction:

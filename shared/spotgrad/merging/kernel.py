@@ -8,8 +8,8 @@ whatever the block size, the memory layout or the processor (a BLAS product woul
 
 Floats are computed in float32, float64 tensors in float64; 16-bit values are widened a block at a
 time (numpy's own float16 arithmetic is slow software). Parameters and float buffers have weights of
-their own. Integers (BatchNorm's counters) take the maximum over server and clients; booleans and
-frozen tensors stay the server's: blending equal values may still move the last bit.
+their own. Integers (BatchNorm's counters) take the maximum over all copies of the model; booleans
+and frozen tensors stay the server's: blending equal values may still move the last bit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -110,9 +110,16 @@ class _Kernel:
         if kind == "boolean" or role == "frozen":
             return np.array(tensor, order="C")
         if kind == "integer":
-            clients = [self._read(each, name) for each in self.inputs if each.startswith(CLIENT)]
-            return self._largest(tensor, clients)
+            return self._largest(tensor, self._copies(name))
         return self._blend(name, tensor.shape, tensor.dtype, weights)
+
+    def _copies(self, name: str) -> list[Tensor]:
+        """Return the tensor of every input that is a copy of the model; each client must be."""
+        return [
+            self._read(source, name)
+            for source, tensors in self.inputs.items()
+            if source.startswith(CLIENT) or name in tensors
+        ]
 
     def _read(self, source: str, name: str) -> Tensor:
         """Return one input's tensor; the gate has checked it, a replay of a damaged bucket not."""

@@ -16,14 +16,34 @@ The commit, the ledger, replay and audit follow from the recipe; they know no ru
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from spotgrad.merging import vc_asgd
+from spotgrad.merging import (
+    damped_delta,
+    dc_asgd,
+    delayed_nesterov,
+    delta,
+    easgd,
+    fedasync,
+    fedbuff,
+    vc_asgd,
+)
+from spotgrad.merging.ema import with_ema
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.job import JobSpec
-from spotgrad.protocol.recipe import Recipe
+from spotgrad.protocol.merge import Rule
+from spotgrad.protocol.recipe import EMA, SERVER, Recipe
 
 RuleFunction = Callable[[Any, Occasion, Sequence[Contribution]], Recipe]
 
-RULES: Mapping[str, RuleFunction] = {"vc-asgd": vc_asgd.recipe}
+RULES: Mapping[str, RuleFunction] = {
+    "vc-asgd": vc_asgd.recipe,
+    "fedasync": fedasync.recipe,
+    "easgd": easgd.recipe,
+    "delta": delta.recipe,
+    "dc-asgd": dc_asgd.recipe,
+    "damped-delta": damped_delta.recipe,
+    "delayed-nesterov": delayed_nesterov.recipe,
+    "fedbuff": fedbuff.recipe,
+}
 
 
 def decide(spec: JobSpec, occasion: Occasion, batch: Sequence[Contribution]) -> Recipe:
@@ -32,4 +52,11 @@ def decide(spec: JobSpec, occasion: Occasion, batch: Sequence[Contribution]) -> 
     Raises:
         ValueError: the rule has no answer to this batch.
     """
-    return RULES[spec.merge.rule](spec.merge, occasion, batch)
+    recipe = RULES[spec.merge.rule](spec.merge, occasion, batch)
+    decay = spec.merge.ema
+    return recipe if decay is None else with_ema(recipe, decay, occasion, len(batch))
+
+
+def first_objects(merge: Rule) -> tuple[str, ...]:
+    """Return the objects that version 0 consists of: each a copy of the initial parameters."""
+    return (SERVER,) if merge.ema is None else (SERVER, EMA)

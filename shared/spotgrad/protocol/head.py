@@ -54,6 +54,8 @@ class EpochProgress(Progress):
 
     merged: Bitmap = Bitmap()
     refused: Bitmap = Bitmap()
+    start: ModelRef | None = None
+    """The version that its subtasks begin from; without one, the latest when they begin."""
 
     @property
     def done(self) -> Bitmap:

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from spotgrad.protocol.dataset import DatasetName
-from spotgrad.protocol.merge import MergeSpec, VcAsgd
+from spotgrad.protocol.merge import MergeSpec, VcAsgd, why_not
 from spotgrad.protocol.scalars import Count, Number
 from spotgrad.protocol.wire import Part
 
@@ -188,6 +188,13 @@ class JobSpec(Part):
                 raise ValueError(f"{field} is not supported yet; leave it out")
         if self.stop is not None and self.evaluate is None:
             raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_a_rule_that_cannot_work(self) -> Self:
+        problem = why_not(self.merge, self.in_flight, self.schedule.issue)
+        if problem is not None:
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

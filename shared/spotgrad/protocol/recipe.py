@@ -13,6 +13,7 @@ from spotgrad.protocol.wire import Finite, Part
 
 SERVER = "server"
 MERGED = "merged"
+EMA = "ema"
 CLIENT, BASE = "client-", "base-"
 
 Weights = dict[str, Finite]

@@ -8,6 +8,7 @@ result is merged by exactly one commit, since the head that counts it is written
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spotgrad.merging.rule import first_objects
 from spotgrad.planning.standing import why_not_open
 from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import ModelKey, RejectionKey, ResultKey
@@ -127,7 +128,8 @@ class _Step:
         head, recipe = decision.made.head, decision.recipe
         if decision.initialized is not None:
             first = self._loaded[decision.initialized.key]
-            return first_bodies(head, first.tensors, first.roles, [SERVER])
+            names = first_objects(self._world.plans.read(head).spec.merge)
+            return first_bodies(head, first.tensors, first.roles, names)
         if not decision.merged:
             return {}
         found = {name: self._models.read_committed(one) for name, one in before.objects.items()}
