@@ -93,6 +93,14 @@ def test_what_a_person_may_write_is_read_as_the_model_reads_it(content: dict[str
         ("epoks: 10", 'epoks: unknown key; did you mean "epochs"?'),
         ("epochs: 1\nmerge: {alfa: var}", 'merge.alfa: unknown key; did you mean "alpha"?'),
         (
+            "epochs: 1\nmerge: {rule: delta, etta: 1}",
+            'merge.etta: unknown key; did you mean "eta"?',
+        ),
+        (
+            "epochs: 1\nmerge: {rule: damped-delta, alpha: 1}",
+            "merge.alpha: unknown key; allowed here: rule, buffers, ema, m",
+        ),
+        (
             "epochs: 1\nmerge: {zzz: 1}",
             "merge.zzz: unknown key; allowed here: rule, buffers, ema",
         ),
@@ -134,9 +142,23 @@ def test_a_wrong_or_missing_key_is_named_with_the_nearest(rest: str, said: str) 
         ("merge: {alpha: '0.5'}", 'merge.alpha: "0.5" is not allowed'),
         ("merge: {alpha: vary}", 'merge.alpha: "vary" is not allowed'),
         ("merge: {alpha: [0.5]}", "merge.alpha: [0.5] is not allowed"),
-        ("merge: {rule: fedasync}", 'merge.rule: "fedasync" is not allowed: "vc-asgd"'),
-        ("merge: 3", "merge: 3 is not allowed: a mapping of rule, alpha"),
-        ("merge:", "merge: null is not allowed: a mapping of rule, alpha"),
+        ("merge: {rule: sgd}", 'merge.rule: "sgd" is not allowed: "damped-delta", "dc-asgd", '),
+        ("merge: 3", 'merge: 3 is not allowed: a mapping whose rule is "damped-delta", '),
+        ("merge:", "merge: null is not allowed: a mapping whose rule is "),
+        (
+            "merge: {rule: easgd, beta: 1.5}",
+            "merge.beta: 1.5 is not allowed: a number above 0 and of at most 1",
+        ),
+        ("merge: {rule: fedbuff, size: 2.5}", "merge.size: 2.5 is not allowed: a whole number"),
+        ("merge: {rule: vc-asgd, ema: 1}", "merge.ema: 1 is not allowed: a number between 0 and 1"),
+        (
+            "merge: {rule: delta, eta: 0.5}\nworkers: {max: 4}",
+            "merge.eta: 0.5 is above 1.5/k = 0.375 with k = 4 subtasks in flight",
+        ),
+        (
+            "merge: {rule: vc-asgd, start: epoch}\nschedule: {issue: rolling}",
+            'merge.start: "epoch" needs schedule.issue "barrier", not "rolling"',
+        ),
         ("local: {precision: fp16}", 'local.precision: "fp16" is not allowed: "fp32" or "bf16"'),
         ("local: {passes: 1.5}", "local.passes: 1.5 is not allowed: a whole number of at least 1"),
         ("local: {passes: 1e0}", "local.passes: 1.0 is not allowed: a whole number of at least 1"),
