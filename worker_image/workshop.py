@@ -102,7 +102,17 @@ class Workshop:
         if name.kind == "evaluate":
             version, task, _ = self._ready(work)
             return evaluate(task, data, plan.spec.local, version, watch=watch)
-        return (self._resumed(work, data, rebase) or self._anew(work, data, rebase)).run()
+        training = self._resumed(work, data, rebase) or self._anew(work, data, rebase)
+        product = training.run()
+        return (
+            product if not plan.spec.admission.held_out else self._judged(work, training, product)
+        )
+
+    def _judged(self, work: "_Work", training: Training, product: Product) -> Product:
+        """Return the product with its loss on the samples that the job holds out for admission."""
+        most = work.plan.spec.admission.held_out
+        data = self._data(work.plan, _split(work.plan), 0, work.device)
+        return training.judged(product, tuple(column[:most] for column in data))
 
     def close(self) -> None:
         """Take the user's code away again."""

@@ -42,6 +42,8 @@ class Mishap:
     evidence: str
     at: datetime
     """When it is counted; the subtask goes out again then."""
+    norm: float | None = None
+    """Of an update that was refused for its length."""
 
 
 def count_merged(head: Head, item: WorkItem) -> Head:
@@ -77,7 +79,8 @@ def count_mishap(head: Head, plan: JobPlan, item: WorkItem, mishap: Mishap) -> H
     """Return the head with the subtask issued again, or dead when its retries are used up."""
     fault = fault_of(head, item)
     attempts = (*getattr(fault, mishap.cause), mishap.attempt)
-    fault = fault.model_copy(update={str(mishap.cause): attempts})
+    norms = fault.norms if mishap.norm is None else (*fault.norms, mishap.norm)
+    fault = fault.model_copy(update={str(mishap.cause): attempts, "norms": norms})
     head = head.model_copy(update={"faults": (*without(head.faults, item), fault)})
     counts = {str(mishap.cause): getattr(head.counts, mishap.cause) + 1}
     said = f"{item.subtask} of epoch {item.epoch} {mishap.cause}: {mishap.reason}"

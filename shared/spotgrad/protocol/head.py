@@ -97,6 +97,8 @@ class Fault(WorkItem):
 
     refused: tuple[Identifier, ...] = ()
     failed: tuple[Identifier, ...] = ()
+    norms: tuple[Finite, ...] = ()
+    """Of the refused updates that were too long."""
     forgiven: tuple[Identifier, ...] = ()
     """Those from before the subtask was redriven: their results count no second time."""
     redriven_at: datetime | None = None
@@ -158,6 +160,8 @@ class Head(Document):
     faults: tuple[Fault, ...] = ()
     dead: tuple[DeadSubtask, ...] = ()
     norms: tuple[Finite, ...] = ()
+    losses: tuple[Finite, ...] = ()
+    """On held-out samples, of the last accepted results."""
     tally: dict[str, Finite] = Field(default_factory=dict)
     """What the merge rule remembers between two batches, beside its ``objects``."""
     outbox: tuple[WorkItem, ...] = ()

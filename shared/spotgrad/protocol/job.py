@@ -151,6 +151,20 @@ class Retries(Part):
     max_dead: Number = Field(default=0.05, ge=0)
 
 
+NormRule = Literal["largest", "median", "off"]
+
+
+class Admission(Part):
+    """What a training result has to pass beyond being finite and of the right shape."""
+
+    norm: NormRule = "largest"
+    """Its update may be 4 x as long as the largest, or the median, of the last 50 accepted; under
+    ``median`` a second result of a refused subtask that agrees with the first is admitted."""
+    held_out: Count | None = Field(default=None, ge=1)
+    """So many samples of ``evaluate.split`` on which the worker measures the trained model's loss;
+    above 1.3 x the median of those accepted, + 0.05, it is refused."""
+
+
 class Keep(Part):
     """What expires, and when."""
 
@@ -176,6 +190,7 @@ class JobSpec(Part):
     stop: Stop | None = None
     budget: Budget | None = None
     retries: Retries = Retries()
+    admission: Admission = Admission()
     keep: Keep = Keep()
 
     @model_validator(mode="after")
@@ -188,6 +203,8 @@ class JobSpec(Part):
                 raise ValueError(f"{field} is not supported yet; leave it out")
         if self.stop is not None and self.evaluate is None:
             raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
+        if self.admission.held_out is not None and self.evaluate is None:
+            raise ValueError("admission.held_out needs evaluate: its samples are of evaluate.split")
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from spotgrad.merging.admission import admit, remember
+from spotgrad.merging.admission import admit, admit_loss, remember
 from spotgrad.planning.fold import (
     Cause,
     Mishap,
@@ -19,7 +19,7 @@ from spotgrad.planning.fold import (
     count_mishap,
 )
 from spotgrad.planning.settle import settle
-from spotgrad.planning.standing import why_not_open
+from spotgrad.planning.standing import fault_of, why_not_open
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
@@ -115,29 +115,45 @@ def _evaluated_before(head: Head, arrival: Arrival) -> bool:
 def _fold(draft: _Draft, arrival: Arrival) -> None:
     outcome = None if arrival.metadata is None else arrival.metadata.outcome
     reason = arrival.problem or _misplaced(draft.head, arrival.key, outcome)
-    if reason is None and isinstance(outcome, Trained):
-        reason = _fold_trained(draft, arrival, outcome)
-    elif reason is None:
-        _fold_other(draft, arrival, outcome)
     if reason is not None:
         draft.refused.append(_mishap(draft, arrival, "refused", reason))
+    elif isinstance(outcome, Trained):
+        _fold_trained(draft, arrival, outcome)
+    else:
+        _fold_other(draft, arrival, outcome)
 
 
-def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> str | None:
-    """Merge a training result into the draft; return why it is refused instead, or None."""
-    staleness = draft.head.results_merged - outcome.base.results_merged
-    if staleness < 0:
-        return f"it began from {-staleness} results that are not merged yet"
-    reason = admit(arrival.update_norm, draft.head.norms)
-    if reason is None:
-        draft.merged.append(Admitted(arrival, outcome, staleness))
-        draft.head = count_merged(draft.head, arrival.item).model_copy(
-            update={
-                "results_merged": draft.head.results_merged + 1,
-                "norms": remember(draft.head.norms, arrival.update_norm),
-            }
-        )
-    return reason
+def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> None:
+    """Merge a training result into the draft, or refuse it."""
+    head, gate = draft.head, draft.plan.spec.admission
+    staleness = head.results_merged - outcome.base.results_merged
+    too_long = admit(arrival.update_norm, head.norms, gate.norm, fault_of(head, arrival.item).norms)
+    reason = _too_early(staleness) or too_long
+    if reason is None and gate.held_out is not None:
+        reason = admit_loss(_loss_of(outcome), head.losses)
+    if reason is not None:
+        norm = arrival.update_norm if reason == too_long else None
+        draft.refused.append(_mishap(draft, arrival, "refused", reason, norm))
+        return
+    draft.merged.append(Admitted(arrival, outcome, staleness))
+    loss = _loss_of(outcome)
+    changes = {
+        "results_merged": head.results_merged + 1,
+        "norms": remember(head.norms, arrival.update_norm),
+        "losses": head.losses if loss is None else remember(head.losses, loss),
+    }
+    draft.head = count_merged(head, arrival.item).model_copy(update=changes)
+
+
+def _too_early(staleness: int) -> str | None:
+    if staleness >= 0:
+        return None
+    return f"it began from {-staleness} results that are not merged yet"
+
+
+def _loss_of(outcome: Trained) -> float | None:
+    held_out = outcome.held_out
+    return None if held_out is None else held_out.total / held_out.count
 
 
 def _fold_other(draft: _Draft, arrival: Arrival, outcome: Outcome | None) -> None:
@@ -152,10 +168,12 @@ def _fold_other(draft: _Draft, arrival: Arrival, outcome: Outcome | None) -> Non
         draft.head = count_merged(draft.head, arrival.item)
 
 
-def _mishap(draft: _Draft, arrival: Arrival, cause: Cause, reason: str) -> SetAside:
+def _mishap(
+    draft: _Draft, arrival: Arrival, cause: Cause, reason: str, norm: float | None = None
+) -> SetAside:
     """Count a mishap in the draft, and return the ledger's row for it."""
     row = arrival.set_aside(reason)
-    mishap = Mishap(cause, row.attempt, row.reason, row.key, draft.now)
+    mishap = Mishap(cause, row.attempt, row.reason, row.key, draft.now, norm)
     draft.head = count_mishap(draft.head, draft.plan, arrival.item, mishap)
     return row
 
