@@ -125,7 +125,7 @@ class _Step:
         )
 
     def _bodies(self, decision: Decision, before: Head) -> dict[str, bytes]:
-        head, recipe = decision.made.head, decision.recipe
+        head, entry, recipe = decision.made.head, decision.made.entry, decision.recipe
         if decision.initialized is not None:
             first = self._loaded[decision.initialized.key]
             names = first_objects(self._world.plans.read(head).spec.merge)
@@ -139,6 +139,6 @@ class _Step:
             recipe,
             objects,
             [one.tensors for one in results],
-            lambda number: self._models.read(results[number].base_key).tensors,
+            lambda number: self._models.read(entry.base_key(number)).tensors,
         )
         return merged_bodies(head, recipe, inputs, roles_of(found[SERVER]))

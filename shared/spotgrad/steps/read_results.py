@@ -30,19 +30,6 @@ class LoadedResult:
     tensors: Tensors
     roles: Mapping[str, Role]
 
-    @property
-    def base_key(self) -> str:
-        """Return the key of the version that its subtask began from; raises ``Malformed``."""
-        metadata = self.arrival.metadata
-        if metadata is None or not isinstance(metadata.outcome, Trained):
-            raise Malformed(f"{self.arrival.key.render()}: it began from no version")
-        return base_key(metadata.job, metadata.outcome.base)
-
-
-def base_key(job: str, base: Base) -> str:
-    """Return the key of the version that a subtask began from."""
-    return ModelKey(job, base.version, base.commit).render()
-
 
 def load_result(store: ObjectReader, models: ModelReader, key: ResultKey) -> LoadedResult | None:
     """Return the result at ``key``, inspected; None when the object is gone (expired)."""
@@ -102,7 +89,7 @@ def _start(models: ModelReader, job: str, base: Base) -> Tensors | str:
     """Return the version that the subtask began from, or why there is none."""
     began = f"it began from version {base.version}, commit {base.commit}"
     try:
-        key = base_key(job, base)
+        key = ModelKey(job, base.version, base.commit).render()
         file = models.read(key)
         claimed = ModelMetadata.from_header(file.metadata).results_merged
     except NotFound:

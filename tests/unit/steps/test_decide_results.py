@@ -184,6 +184,55 @@ def test_the_norm_gate_remembers_after_each_admission() -> None:
     assert decided(second, first, head=head).merged == (first,)
 
 
+def gated(**admission: Any) -> JobPlan:
+    return job_plan(admission=admission)
+
+
+def test_under_the_median_rule_a_second_opinion_is_believed() -> None:
+    plan = gated(norm="median")
+    head = HEAD.model_copy(update={"norms": (1.0, 1.0, 1.0)})
+    first = decided(arrival(train(1, 0), update_norm=6.0), head=head, plan=plan)
+    assert "expected at most 4 (4 x the median of the last 3" in first.refused[0].reason
+    refused = first.made.head
+    assert refused.faults[0].norms == (6.0,)
+    other = arrival(train(1, 1), update_norm=6.0, attempt=2)
+    assert decided(other, head=refused, plan=plan).merged == ()  # of another subtask
+    longer = arrival(train(1, 0), update_norm=12.5, attempt=2)
+    assert decided(longer, head=refused, plan=plan).merged == ()
+    second = arrival(train(1, 0), update_norm=11.5, attempt=2)
+    assert decided(second, head=refused, plan=plan).merged == (second,)
+
+
+def test_what_is_refused_for_another_reason_is_no_opinion() -> None:
+    damaged = decided(arrival(train(1, 0), problem="nan", update_norm=0.0))
+    assert damaged.made.head.faults[0].norms == ()
+
+
+def test_the_norm_gate_may_be_off() -> None:
+    head = HEAD.model_copy(update={"norms": (1.0,) * 20})
+    long = arrival(train(1, 0), update_norm=1e6)
+    assert decided(long, head=head, plan=gated(norm="off")).merged == (long,)
+
+
+def with_loss(loss: float | None) -> Trained:
+    said = None if loss is None else Sum(total=loss * 256, count=256)
+    return trained().model_copy(update={"held_out": said})
+
+
+def test_a_loss_far_above_the_usual_is_refused_where_the_job_asks_for_it() -> None:
+    plan, head = gated(held_out=256), HEAD.model_copy(update={"losses": (0.5,) * 8})
+    good, bad = arrival(train(1, 0), with_loss(0.7)), arrival(train(1, 1), with_loss(0.8))
+    silent = arrival(train(1, 2), with_loss(None))
+    decision = decided(good, bad, silent, head=head, plan=plan)
+    assert decision.merged == (good,)
+    assert list(decision.made.head.losses) == pytest.approx([0.5] * 8 + [0.7])
+    assert [row.reason[:38] for row in decision.refused] == [
+        "its loss on held-out samples is 0.8: e",
+        "it says no finite loss on held-out sam",
+    ]
+    assert decided(bad, head=head).merged == (bad,)  # this job asks for none
+
+
 def test_initialize_makes_version_0_and_counts_no_result() -> None:
     head = planned_head(PLAN)
     decision = decided(arrival(INITIALIZE, Initialized(roles=ROLES)), head=head)
