@@ -19,12 +19,16 @@ from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.merge import DelayedNesterov
 from spotgrad.protocol.recipe import SERVER, Blend, Recipe
 
+LEAST = 8
+"""The paper's N is the number of workers. With two, momentum 0.9 ended a small job at chance (an
+accuracy of 0.09, against 0.975 with N = 8): each window adds up to ten times its mean update."""
+
 MOMENTUM, BUFFER, WINDOW = "momentum", "buffer", "window"
 
 
 def recipe(merge: DelayedNesterov, occasion: Occasion, batch: Sequence[Contribution]) -> Recipe:
     """Return the formula, once per result; momentum is written when a window has closed."""
-    size = merge.every or occasion.in_flight
+    size = merge.every or max(LEAST, occasion.in_flight)
     c, beta = merge.spread / size, merge.momentum
     server, velocity = object_of(SERVER), _present(occasion, MOMENTUM)
     total, seen, turned = _present(occasion, BUFFER), int(occasion.tally.get(WINDOW, 0)), False

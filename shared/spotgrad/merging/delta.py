@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from spotgrad.merging.combination import base_of, client_of, object_of
 from spotgrad.merging.convex import alphas_by_staleness, server_blend
 from spotgrad.merging.occasion import Contribution, Occasion
-from spotgrad.protocol.merge import STABLE_ETA, Delta, Stepping
+from spotgrad.protocol.merge import Delta, Stepping
 from spotgrad.protocol.recipe import SERVER, Recipe
 
 
@@ -24,5 +24,5 @@ def recipe(merge: Delta, occasion: Occasion, batch: Sequence[Contribution]) -> R
 
 
 def eta_of(merge: Stepping, occasion: Occasion) -> float:
-    """Return how much of an update is added: what the job file says, or what is stable."""
-    return min(1.0, STABLE_ETA / occasion.in_flight) if merge.eta is None else merge.eta
+    """Return how much of an update is added: what the job file says, or 1/k."""
+    return 1.0 / occasion.in_flight if merge.eta is None else merge.eta

@@ -78,7 +78,7 @@ class Stepping(Rule):
     """A rule that adds whole updates, and diverges when too many are in flight at once."""
 
     eta: Number | None = Field(default=None, gt=0)
-    """How much of each update is added; left out, the smaller of 1 and 1.5 / k."""
+    """How much of each update is added; left out, 1 / k."""
     force: bool = False
     """Let ``eta`` be above 1.5 / k."""
 
@@ -116,7 +116,7 @@ class DelayedNesterov(Rule):
     eta: Number = Field(default=0.7, gt=0)
     momentum: Number = Field(default=0.9, ge=0, lt=1)
     every: Count | None = Field(default=None, ge=1)
-    """N; left out, k."""
+    """N; left out, the larger of k and 8: a momentum that turns more often runs away."""
     spread: Number = Field(default=0.0, ge=0, le=1)
     """How much of the momentum is applied between two updates of it: c = spread / N."""
 

@@ -102,7 +102,8 @@ def test_the_average_is_pulled_where_there_is_one(run: Run, tmp_path: Path) -> N
     objects = bench.head.objects
     pulled = pull_model(bench.store, JOB, None, tmp_path)
     assert pulled.sha256 == objects["ema"].sha256 != objects["server"].sha256
-    ran = run("pull", JOB, "--copy", "server", "--json", "--bucket", tmp_path / "bucket")
+    options = ("--copy", "server", "--output", tmp_path / "m", "--json")
+    ran = run("pull", JOB, *options, "--bucket", tmp_path / "bucket")
     assert ran.document["sha256"] == objects["server"].sha256
     first = pull_model(bench.store, JOB, 1, tmp_path, copy="server")
     assert first.path.read_bytes() == bench.store.get(key(bench, 1)).body

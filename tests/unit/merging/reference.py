@@ -101,7 +101,7 @@ def easgd(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> N
 
 
 def delta(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> None:
-    server.w = server.w + options.get("eta", 1.5 / k) * (one.w - one.start)
+    server.w = server.w + options.get("eta", 1 / k) * (one.w - one.start)
     _blend_buffers(server, one)
 
 
@@ -120,14 +120,14 @@ def dc_asgd(server: Server, one: Arrival, options: Mapping[str, Any], k: int) ->
         square = 0.95 * server.kept.get("square", 0.0) + 0.05 * g * g
         server.kept["square"] = square
         strength = 2 / np.sqrt(square + 1e-7)
-    eta = options.get("eta", 1.5 / k)
+    eta = options.get("eta", 1 / k)
     server.w = server.w - eta * (g + strength * g * g * (server.w - one.start))
     _blend_buffers(server, one)
 
 
 def delayed_nesterov(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> None:
     """In the paper's own letters, with gradients that point the other way."""
-    kept, n = server.kept, options.get("every", k)
+    kept, n = server.kept, options.get("every", max(k, 8))
     beta, epsilon, c = 0.9, 0.7, options.get("spread", 0) / n
     g = one.start - one.w
     kept["D"], kept["t"] = kept.get("D", 0) + g, kept.get("t", -1) + 1

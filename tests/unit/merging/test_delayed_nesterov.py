@@ -1,5 +1,7 @@
 """Which objects are written when: momentum where a window closes, the buffer while one is open."""
 
+import pytest
+
 from spotgrad.merging.delayed_nesterov import recipe
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.merge import DelayedNesterov
@@ -42,7 +44,12 @@ def test_a_window_within_one_batch_needs_no_buffer() -> None:
     assert set(merged(3).outputs) == {"server", "momentum"}
 
 
-def test_n_is_the_subtasks_in_flight_where_it_is_left_out() -> None:
+@pytest.mark.parametrize(("in_flight", "size"), [(2, 8), (8, 8), (9, 9)])
+def test_n_is_the_subtasks_in_flight_but_not_below_8(in_flight: int, size: int) -> None:
     left_out = RULE.model_copy(update={"every": None})
-    found = recipe(left_out, Occasion(in_flight=2), [Contribution(1, 0, 1)] * 2)
-    assert found.tally == {"window": 0.0}
+
+    def window(count: int) -> float:
+        batch = [Contribution(1, 0, 1)] * count
+        return recipe(left_out, Occasion(in_flight), batch).tally["window"]
+
+    assert (window(size - 1), window(size)) == (size - 1, 0)

@@ -5,8 +5,8 @@ from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.merge import Delta
 
 
-@pytest.mark.parametrize(("k", "eta"), [(1, 1.0), (2, 0.75), (16, 0.09375)])
-def test_left_out_eta_is_what_is_stable(k: int, eta: float) -> None:
+@pytest.mark.parametrize(("k", "eta"), [(1, 1.0), (2, 0.5), (16, 0.0625)])
+def test_left_out_eta_is_1_over_k(k: int, eta: float) -> None:
     assert eta_of(Delta(rule="delta"), Occasion(in_flight=k)) == eta
     assert eta_of(Delta(rule="delta", eta=0.01), Occasion(in_flight=k)) == 0.01
 
