@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spotgrad.protocol.recipe import Closing
+
 
 @dataclass(frozen=True)
 class Contribution:
@@ -24,10 +26,12 @@ class Occasion:
 
     ``in_flight`` is how many subtasks may be out at once (k in the formulas), ``objects`` are those
     the head names (beside the server copy: what earlier recipes wrote), ``tally`` is what the last
-    recipe said, and ``last`` says that nothing will be merged after this batch.
+    recipe said, and ``last`` says that nothing will be merged after this batch. ``closes`` tells a
+    synchronous rule that nothing more will enter its round; the batch may be empty then.
     """
 
     in_flight: int = 1
     objects: frozenset[str] = frozenset()
     tally: Mapping[str, float] = field(default_factory=dict)
     last: bool = False
+    closes: Closing | None = None

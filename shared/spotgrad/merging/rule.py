@@ -23,6 +23,7 @@ from spotgrad.merging import (
     delta,
     easgd,
     fedasync,
+    fedavg,
     fedbuff,
     vc_asgd,
 )
@@ -43,11 +44,14 @@ RULES: Mapping[str, RuleFunction] = {
     "damped-delta": damped_delta.recipe,
     "delayed-nesterov": delayed_nesterov.recipe,
     "fedbuff": fedbuff.recipe,
+    "fedavg": fedavg.recipe,
 }
 
 
 def decide(spec: JobSpec, occasion: Occasion, batch: Sequence[Contribution]) -> Recipe:
-    """Return what the job's rule makes of a batch (not empty, in order of arrival).
+    """Return what the job's rule makes of a batch, in order of arrival.
+
+    It is empty only where a synchronous round closes without a result.
 
     Raises:
         ValueError: the rule has no answer to this batch.

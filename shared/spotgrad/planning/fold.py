@@ -126,6 +126,22 @@ def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:
     return _forget(head.model_copy(update={"dead": (*head.dead, grave)}), item)
 
 
+def drop(head: Head, item: WorkItem) -> Head:
+    """Return the head that does not wait for this training subtask any more.
+
+    Raises:
+        NotOpen: the epoch is not open, or ``item`` is an evaluation.
+    """
+    progress = open_progress(head, item)
+    if not isinstance(progress, EpochProgress):
+        raise NotOpen(f"{item.subtask} is an evaluation: it is never dropped")
+    number = number_of(item)
+    own = {"dropped": progress.dropped.with_(number), "issued": progress.issued.with_(number)}
+    counts = head.counts.model_copy(update={"dropped": head.counts.dropped + 1})
+    head = with_progress(head, item, **own).model_copy(update={"counts": counts})
+    return _forget(head, item)
+
+
 def exhume(head: Head, grave: DeadSubtask, now: datetime) -> Head:
     """Return the head with the subtask no longer dead, and all that it did forgiven."""
     fault = Fault(

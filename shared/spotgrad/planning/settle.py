@@ -8,6 +8,7 @@ from math import isfinite
 
 from spotgrad.planning.fold import exhume
 from spotgrad.planning.issue import issue_next
+from spotgrad.planning.rounds import due
 from spotgrad.protocol.head import EpochProgress, Evaluation, EvaluationProgress, Head
 from spotgrad.protocol.job import Stop
 from spotgrad.protocol.keys import ModelKey
@@ -75,7 +76,7 @@ def _fail_if_hopeless(head: Head, plan: JobPlan) -> Head:
 
 
 def _close_epochs(head: Head, plan: JobPlan, now: datetime) -> Head:
-    while head.epochs and head.epochs[0].complete:
+    while head.epochs and head.epochs[0].complete and not due(head, plan, now):
         closed = head.epochs[0]
         head = head.model_copy(update={"epochs": head.epochs[1:]})
         model = published(head, plan)
@@ -94,7 +95,7 @@ def _close_late(head: Head, plan: JobPlan, now: datetime) -> Head:
     late = tuple(one for one in head.late if not one.complete)
     if head.epochs:
         return head.model_copy(update={"late": late})
-    if late or not head.late or head.evaluations:
+    if late or not head.late or head.evaluations or due(head, plan, now):
         return head
     head = head.model_copy(update={"late": ()})
     model = published(head, plan)
@@ -126,7 +127,9 @@ def _opened(head: Head, plan: JobPlan, epoch: int, now: datetime) -> Head:
     if epoch > plan.spec.epochs:
         return head
     start = head.model if plan.spec.merge.starts_at_epoch else None
-    opened = EpochProgress(epoch=epoch, subtasks=plan.train_shards, start=start, issued_at=now)
+    opened = EpochProgress(
+        epoch=epoch, subtasks=plan.train_shards, start=start, begun_at=now, issued_at=now
+    )
     state = "RUNNING" if head.state == "PLANNING" else head.state
     return head.model_copy(update={"epochs": (*head.epochs, opened), "state": state})
 

@@ -54,13 +54,17 @@ class EpochProgress(Progress):
 
     merged: Bitmap = Bitmap()
     refused: Bitmap = Bitmap()
+    dropped: Bitmap = Bitmap()
+    """Those that a synchronous round did not wait for."""
+    begun_at: datetime | None = None
+    """When the epoch was opened."""
     start: ModelRef | None = None
     """The version that its subtasks begin from; without one, the latest when they begin."""
 
     @property
     def done(self) -> Bitmap:
-        """Return the subtasks that are merged or dead."""
-        return self.merged.union(self.dead)
+        """Return the subtasks that are merged, dead or dropped."""
+        return self.merged.union(self.dead).union(self.dropped)
 
 
 class EvaluationProgress(Progress):
@@ -132,6 +136,8 @@ class Counts(Part):
     """Subtasks sent again, for whatever cause."""
     speculative: int = 0
     """Of these, second copies for stragglers."""
+    dropped: int = 0
+    """Subtasks that a synchronous round did not wait for."""
 
 
 class Head(Document):

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from spotgrad.protocol.dataset import DatasetName
 from spotgrad.protocol.merge import MergeSpec, VcAsgd, why_not
-from spotgrad.protocol.scalars import Count, Number
+from spotgrad.protocol.scalars import Count, Duration, Number, lasts
 from spotgrad.protocol.wire import Part
 
 JobName = Annotated[
@@ -117,13 +117,7 @@ class Budget(Part):
     """Where the job stops issuing and ends with what it has: DEGRADED."""
 
     max_usd: Number | None = Field(default=None, gt=0)
-    deadline: (
-        Annotated[
-            str,
-            Field(pattern=r"^[1-9][0-9]{0,5}[smhd]$", description="text such as 90m, 6h or 2d"),
-        ]
-        | None
-    ) = None
+    deadline: Duration | None = None
 
     @model_validator(mode="after")
     def _some_bound(self) -> Self:
@@ -134,10 +128,7 @@ class Budget(Part):
     @property
     def lasts(self) -> timedelta | None:
         """Return how long after its start the job ends."""
-        if self.deadline is None:
-            return None
-        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[self.deadline[-1]]
-        return timedelta(**{unit: int(self.deadline[:-1])})
+        return None if self.deadline is None else lasts(self.deadline)
 
 
 class Retries(Part):

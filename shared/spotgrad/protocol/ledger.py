@@ -13,7 +13,7 @@ from pydantic import Field
 from spotgrad.protocol.head import DeadSubtask, JobState, ObjectRef, WorkItem
 from spotgrad.protocol.job import JobName
 from spotgrad.protocol.keys import ModelKey
-from spotgrad.protocol.recipe import SERVER, Blend, Recipe, client
+from spotgrad.protocol.recipe import SERVER, Blend, Closing, Recipe, client
 from spotgrad.protocol.result import Base
 from spotgrad.protocol.wire import Document, Finite, Identifier, Sha256
 
@@ -67,6 +67,8 @@ class LedgerEntry(Document):
     """How it was merged, where the coefficients of server and results alone do not say it all."""
     last: bool = False
     """Whether the rule was told that nothing would be merged after this."""
+    closes: Closing | None = None
+    """What of a synchronous round the rule was told to close."""
     initialized_from: SetAside | None = None
     merged: tuple[MergedResult, ...] = ()
     refused: tuple[SetAside, ...] = ()
@@ -75,8 +77,15 @@ class LedgerEntry(Document):
     dead: tuple[DeadSubtask, ...] = ()
     redriven: tuple[WorkItem, ...] = ()
     """Subtasks that were dead and are tried again."""
+    dropped: tuple[WorkItem, ...] = ()
+    """Subtasks that the round which this commit closes did not wait for."""
     closed_epochs: tuple[int, ...] = ()
     issued: tuple[WorkItem, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Return whether the rule was asked: a round may close without a result of its own."""
+        return bool(self.merged) or self.closes is not None
 
     @property
     def written(self) -> dict[str, ObjectRef]:

@@ -4,11 +4,12 @@ Not the arithmetic (``spotgrad.merging``). ``alpha`` always weighs the SERVER co
 than the section itself, the subtasks in flight (k) for one, is checked by ``why_not``.
 """
 
-from typing import Annotated, Any, Literal
+from datetime import timedelta
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from spotgrad.protocol.scalars import Count, Number, Share
+from spotgrad.protocol.scalars import Count, Duration, Number, Share, lasts
 from spotgrad.protocol.wire import Part
 
 Alpha = Share
@@ -32,6 +33,11 @@ class Rule(Part):
     @property
     def starts_at_epoch(self) -> bool:
         """Return whether subtasks begin from the version that stood when their epoch began."""
+        return False
+
+    @property
+    def in_rounds(self) -> bool:
+        """Return whether an epoch's results are merged all at once."""
         return False
 
 
@@ -133,6 +139,46 @@ class FedBuff(Rule):
     """An update counts (1 + versions it is behind)^-exponent."""
 
 
+class Synchronous(Rule):
+    """A rule that merges in rounds: an epoch's results become one version, all at once."""
+
+    deadline: Duration | None = None
+    """From here on a round, counted from its epoch's beginning, waits for the quorum alone."""
+    quorum: Number = Field(default=0.8, gt=0, le=1)
+    """The share of an epoch's subtasks that must be merged before its round may go on alone."""
+    late: Literal["drop", "merge"] = "drop"
+    """What becomes of a subtask that was out when its round closed: nothing, or it enters the next
+    round by its update. The last round has no next one."""
+
+    @model_validator(mode="after")
+    def _stragglers_need_a_deadline(self) -> Self:
+        for name in ("quorum", "late"):
+            if name in self.model_fields_set and self.deadline is None:
+                raise ValueError(f"{name} needs a deadline: without one a round waits for everyone")
+        return self
+
+    @property
+    def starts_at_epoch(self) -> bool:
+        """Return whether subtasks begin from the version that stood when their epoch began."""
+        return True
+
+    @property
+    def in_rounds(self) -> bool:
+        """Return whether an epoch's results are merged all at once."""
+        return True
+
+    @property
+    def waits(self) -> timedelta | None:
+        """Return how long a round waits for everyone; None: as long as it takes."""
+        return None if self.deadline is None else lasts(self.deadline)
+
+
+class FedAvg(Synchronous):
+    """FedAvg (McMahan et al., 2017): a round's mean, by samples, is the next version."""
+
+    rule: Literal["fedavg"]
+
+
 def _with_rule(section: Any) -> Any:
     """Let ``merge: {alpha: 0.9}`` mean the paper's rule."""
     if isinstance(section, dict) and "rule" not in section:
@@ -140,7 +186,9 @@ def _with_rule(section: Any) -> Any:
     return section
 
 
-AnyRule = VcAsgd | FedAsync | Easgd | Delta | DcAsgd | DampedDelta | DelayedNesterov | FedBuff
+AnyRule = (
+    VcAsgd | FedAsync | Easgd | Delta | DcAsgd | DampedDelta | DelayedNesterov | FedBuff | FedAvg
+)
 MergeSpec = Annotated[
     Annotated[AnyRule, Field(discriminator="rule")],
     BeforeValidator(_with_rule),
@@ -149,6 +197,8 @@ MergeSpec = Annotated[
 
 def why_not(merge: AnyRule, in_flight: int, issue: str) -> str | None:
     """Return why a rule cannot work in a job like this, and what to do; None when it can."""
+    if isinstance(merge, Synchronous) and issue != "barrier":
+        return f'merge.rule: "{merge.rule}" needs schedule.issue "barrier", not "{issue}"'
     if merge.starts_at_epoch and issue != "barrier":
         return f'merge.start: "epoch" needs schedule.issue "barrier", not "{issue}"'
     if not isinstance(merge, Stepping) or merge.eta is None or merge.force:

@@ -7,6 +7,8 @@ version that it began from; ``merged`` for the server copy that this recipe make
 after it may use. Invariant: weights are added in the order in which they stand.
 """
 
+from typing import Literal
+
 from pydantic import Field
 
 from spotgrad.protocol.wire import Finite, Part
@@ -15,7 +17,11 @@ SERVER = "server"
 MERGED = "merged"
 EMA = "ema"
 CLIENT, BASE = "client-", "base-"
+WINDOW = "window"
+"""In the tally of a rule that collects results: how many wait beside the server copy."""
 
+Closing = Literal["round", "rest"]
+"""What of a synchronous round is over: all of it, or what was redriven after the last one."""
 Weights = dict[str, Finite]
 """How much of each input."""
 

@@ -130,7 +130,7 @@ class _Step:
             first = self._loaded[decision.initialized.key]
             names = first_objects(self._world.plans.read(head).spec.merge)
             return first_bodies(head, first.tensors, first.roles, names)
-        if not decision.merged:
+        if not recipe.outputs:
             return {}
         found = {name: self._models.read_committed(one) for name, one in before.objects.items()}
         objects = {name: file.tensors for name, file in found.items()}

@@ -20,7 +20,7 @@ from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import LedgerKey
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.recipe import SERVER, client
+from spotgrad.protocol.recipe import SERVER, WINDOW, client
 from spotgrad.protocol.wire import Document
 from spotgrad.steps.chain import read_head, walk_back
 from spotgrad.steps.documents import read_plan
@@ -101,7 +101,7 @@ def _linear(head: Head, entries: Sequence[LedgerEntry]) -> Iterator[str]:
 
 
 def _merged_into(entry: LedgerEntry, objects: Mapping[str, ObjectRef]) -> Iterator[str]:
-    if not entry.merged:
+    if not entry.merges:
         return
     if entry.start != objects.get(SERVER):
         yield f"revision {entry.revision} merged into another server copy than the last"
@@ -145,7 +145,8 @@ def _merged_once(head: Head, plan: JobPlan, entries: Sequence[LedgerEntry]) -> I
     first_open = head.epochs[0].epoch if head.epochs else plan.spec.epochs + 1
     if closed != list(range(first_open)):
         yield f"the ledger closes epochs {closed}, the head those before {first_open}"
-    excused = {(item.epoch, item.subtask) for item in (*head.dead, *_redriven(head))}
+    dropped = [item for entry in entries for item in entry.dropped]
+    excused = {(item.epoch, item.subtask) for item in (*head.dead, *dropped, *_redriven(head))}
     for epoch in range(INITIALIZATION + 1, first_open):
         for shard in range(plan.train_shards):
             name = work_item("train", epoch, shard).subtask
@@ -164,9 +165,11 @@ def _redriven(head: Head) -> Iterator[WorkItem]:
 def _by_the_rule(plan: JobPlan, entries: Sequence[LedgerEntry]) -> Iterator[str]:
     version, tally = 0, dict[str, float]()
     for entry in entries:
-        if entry.merged:
+        if entry.merges:
             yield from _one_merge(plan, entry, version, tally)
-        tally = entry.recipe.tally if entry.recipe else {} if entry.merged else tally
+        tally = entry.recipe.tally if entry.recipe else {} if entry.merges else tally
+        if plan.spec.merge.in_rounds and any(entry.closed_epochs) and tally.get(WINDOW):
+            yield f"revision {entry.revision} closes an epoch whose round is not merged"
         version = version if entry.version is None else entry.version
 
 
@@ -179,7 +182,9 @@ def _one_merge(
         for row in entry.merged
     ]
     names = () if entry.start is None else (SERVER, *entry.objects_before)
-    occasion = Occasion(plan.spec.in_flight, frozenset(names), tally, entry.last)
+    occasion = Occasion(
+        plan.spec.in_flight, frozenset(names), tally, entry.last, closes=entry.closes
+    )
     try:
         wanted = decide(plan.spec, occasion, batch)
     except ValueError as error:

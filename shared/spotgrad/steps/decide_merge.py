@@ -12,7 +12,7 @@ from spotgrad.merging.rule import decide
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.ledger import MergedResult, plain_recipe
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.recipe import SERVER, Recipe, client
+from spotgrad.protocol.recipe import SERVER, Closing, Recipe, client
 from spotgrad.protocol.result import Trained
 from spotgrad.steps.arrival import Arrival
 
@@ -26,18 +26,21 @@ class Admitted:
     staleness: int
 
 
-def decide_merge(head: Head, plan: JobPlan, batch: Sequence[Admitted]) -> Recipe:
-    """Return the recipe for ``batch``, an empty one for none.
+def decide_merge(
+    head: Head, plan: JobPlan, batch: Sequence[Admitted], closes: Closing | None = None
+) -> Recipe:
+    """Return the recipe for ``batch``, an empty one for none where no round ``closes``.
 
     ``head`` counts the batch already, but has neither its version nor its objects yet.
     """
-    if not batch:
+    if not batch and closes is None:
         return Recipe()
     occasion = Occasion(
         in_flight=plan.spec.in_flight,
         objects=frozenset(head.objects),
         tally=head.tally,
         last=is_last(head, plan),
+        closes=closes,
     )
     contributions = [
         Contribution(
@@ -59,7 +62,12 @@ def is_last(head: Head, plan: JobPlan) -> bool:
 
 
 def merge_facts(
-    before: Head, batch: Sequence[Admitted], recipe: Recipe, *, last: bool
+    before: Head,
+    batch: Sequence[Admitted],
+    recipe: Recipe,
+    *,
+    last: bool,
+    closes: Closing | None = None,
 ) -> dict[str, Any]:
     """Return the fields of the ledger entry that say how ``batch`` was merged."""
     weights = recipe.weights(SERVER)
@@ -72,6 +80,7 @@ def merge_facts(
         "server_coefficient": server,
         "recipe": None if plain else recipe,
         "last": last,
+        "closes": closes,
         "merged": tuple(_row(one, weight) for one, weight in zip(batch, clients, strict=True)),
     }
 

@@ -18,13 +18,14 @@ from spotgrad.planning.fold import (
     count_merged,
     count_mishap,
 )
+from spotgrad.planning.rounds import due, leave_behind
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import fault_of, why_not_open
-from spotgrad.protocol.head import Head
+from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.recipe import SERVER, Recipe
+from spotgrad.protocol.recipe import SERVER, Closing, Recipe
 from spotgrad.protocol.result import Evaluated, Failed, Outcome, Trained
 from spotgrad.protocol.subtask import ModelRef
 from spotgrad.steps.arrival import Arrival
@@ -56,11 +57,18 @@ class _Draft:
     refused: list[SetAside] = field(default_factory=list)
     failed: list[SetAside] = field(default_factory=list)
     evaluated: list[SetAside] = field(default_factory=list)
+    closes: Closing | None = None
+    dropped: tuple[WorkItem, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Return whether there is something to merge: results, or what a round has collected."""
+        return bool(self.merged) or self.closes is not None
 
     @property
     def empty(self) -> bool:
-        """Return whether nothing has been counted."""
-        counted = (self.merged, self.initialized, self.refused, self.failed, self.evaluated)
+        """Return whether nothing has been counted and nothing is to be merged."""
+        counted = (self.merges, self.initialized, self.refused, self.failed, self.evaluated)
         return not any(counted)
 
 
@@ -70,15 +78,19 @@ def decide_results(
     """Return what these results, in order of arrival, do to the head; None when they do nothing.
 
     A result that the head already counts or that is not open is dropped; the first result of a
-    subtask wins. The new head's ``objects`` still name the old server copy: merging comes next.
+    subtask wins. A synchronous round that is over is closed, with or without a result. The new
+    head's ``objects`` still name the old server copy: merging comes next.
     """
     draft = _Draft(head.model_copy(update={"outbox": ()}), plan, now)
     for arrival in arrivals:
         if _counts(draft.head, arrival):
             _fold(draft, arrival)
+    draft.closes = due(draft.head, plan, now, len(draft.merged))
     if draft.empty:
         return None
-    recipe = decide_merge(draft.head, plan, draft.merged)
+    if draft.closes is not None:
+        draft.head, draft.dropped = leave_behind(draft.head, plan)
+    recipe = decide_merge(draft.head, plan, draft.merged, draft.closes)
     settled = settle(_with_version(draft, recipe, commit), plan, now)
     facts = _facts(draft, head, recipe)
     made = successor(head, settled, commit=commit, now=now, **facts)
@@ -201,7 +213,7 @@ def _other_version(head: Head, epoch: int, outcome: Evaluated) -> str | None:
 def _with_version(draft: _Draft, recipe: Recipe, commit: str) -> Head:
     """Return the draft's head, with a new version when the server copy changes."""
     head = draft.head
-    if draft.merged:
+    if draft.merges:
         head = head.model_copy(update={"tally": recipe.tally})
     if draft.initialized is None and SERVER not in recipe.outputs:
         return head
@@ -220,7 +232,9 @@ def _facts(draft: _Draft, before: Head, recipe: Recipe) -> dict[str, Any]:
         "refused": tuple(draft.refused),
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
+        "dropped": draft.dropped,
     }
-    if draft.merged:
-        facts |= merge_facts(before, draft.merged, recipe, last=is_last(draft.head, draft.plan))
+    if draft.merges:
+        last = is_last(draft.head, draft.plan)
+        facts |= merge_facts(before, draft.merged, recipe, last=last, closes=draft.closes)
     return facts

@@ -154,6 +154,21 @@ def fedbuff(server: Server, one: Arrival, options: Mapping[str, Any], k: int) ->
     window.clear()
 
 
+def fedavg(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> None:
+    """Six results to a round; a late one's copy is moved along with the server first."""
+    del options, k
+    window: list[Arrival] = server.kept.setdefault("window", [])
+    window.append(one)
+    if len(window) < 6:
+        return
+    samples = [each.samples for each in window]
+    copies = [each.w if each.behind == 0 else each.w + server.w - each.start for each in window]
+    server.w = np.average(copies, axis=0, weights=samples)
+    server.bn = np.average([each.bn for each in window], axis=0, weights=samples)
+    server.version += 1
+    window.clear()
+
+
 STEPS: dict[str, Step] = {
     "vc-asgd": vc_asgd,
     "fedasync": fedasync,
@@ -163,4 +178,5 @@ STEPS: dict[str, Step] = {
     "dc-asgd": dc_asgd,
     "delayed-nesterov": delayed_nesterov,
     "fedbuff": fedbuff,
+    "fedavg": fedavg,
 }

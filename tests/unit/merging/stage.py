@@ -15,7 +15,7 @@ from spotgrad.merging.kernel import follow
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.merging.rule import decide, first_objects
 from spotgrad.protocol.job import JobSpec
-from spotgrad.protocol.recipe import SERVER, Recipe, base, client
+from spotgrad.protocol.recipe import SERVER, Closing, Recipe, base, client
 from spotgrad.protocol.result import Role
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -47,14 +47,17 @@ class Stage:
         self.objects: dict[str, Arrays] = dict.fromkeys(first_objects(self.spec.merge), self.first)
         self.versions = {0: (0, self.first)}
 
-    def merge(self, batch: Sequence[Result], *, last: bool = False) -> None:
+    def merge(
+        self, batch: Sequence[Result], *, last: bool = False, closes: Closing | None = None
+    ) -> None:
         """Merge a batch, as ``aggregate`` would."""
         found = [self._began(one) for one in batch]
         contributions = [
             Contribution(one.epoch, self.merged + j - one.began, one.samples, self.version - number)
             for j, (one, (number, _)) in enumerate(zip(batch, found, strict=True))
         ]
-        occasion = Occasion(self.spec.in_flight, frozenset(self.objects), self.tally, last)
+        names = frozenset(self.objects)
+        occasion = Occasion(self.spec.in_flight, names, self.tally, last, closes=closes)
         recipe = decide(self.spec, occasion, contributions)
         inputs = self.objects | {client(j): one.tensors for j, one in enumerate(batch)}
         inputs |= {base(j): tensors for j, (_, tensors) in enumerate(found)}

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spotgrad.protocol.recipe import Closing
 from tests.unit.merging.stage import Result, Stage, spec_of
 from tests.unit.merging.trajectories import CASES
 
@@ -54,19 +55,20 @@ def forked(stage: Stage) -> Stage:
     before=st.integers(0, 5),
     count=st.integers(1, 9),
     seed=st.integers(0, 2**16),
+    closes=st.sampled_from([None, "round", "rest"]),
     data=st.data(),
 )
 def test_a_batch_equals_its_single_merges(
-    name: str, before: int, count: int, seed: int, data: st.DataObject
+    name: str, before: int, count: int, seed: int, closes: Closing | None, data: st.DataObject
 ) -> None:
     together = stage_of(CASES[name], seed)
     for one in results(seed + 1, range(before)):
         together.merge([one])
     began = data.draw(st.lists(st.integers(0, before), min_size=count, max_size=count))
     alone, batch = forked(together), results(seed + 2, began)
-    together.merge(batch)
+    together.merge(batch, closes=closes)
     for one in batch:
-        alone.merge([one])
+        alone.merge([one], closes=closes if one is batch[-1] else None)
     assert together.objects.keys() == alone.objects.keys()
     assert together.tally == pytest.approx(dict(alone.tally))
     for kept, tensors in together.objects.items():
@@ -84,7 +86,8 @@ def test_float_buffers_stay_between_those_that_came_in(
     came = results(seed + 1, [min(held, place) for place, held in enumerate(began)])
     seen = [stage.first["bn"], *(one.tensors["bn"] for one in came)]
     for one in came:
-        stage.merge([one], last=one is came[-1])
+        last = one is came[-1]
+        stage.merge([one], last=last, closes="round" if last else None)
     for kept in stage.objects.keys() & {"server", "ema"}:
         assert (stage.objects[kept]["bn"] >= np.min(seen, axis=0) - 1e-6).all()
         assert (stage.objects[kept]["bn"] <= np.max(seen, axis=0) + 1e-6).all()
@@ -108,7 +111,8 @@ def test_what_agrees_with_everybody_stays(name: str) -> None:
     """Results that changed nothing change nothing: every rule's fixed point."""
     stage = stage_of(CASES[name], 0)
     for place in range(12):
-        stage.merge([Result(1, max(0, place - 3), 10, stage.first)])
+        closes: Closing | None = "round" if place % 4 == 3 else None
+        stage.merge([Result(1, max(0, place - 3), 10, stage.first)], closes=closes)
     for tensor, value in stage.objects["server"].items():
         np.testing.assert_allclose(value, stage.first[tensor], rtol=1e-5, atol=1e-6)
 

@@ -10,7 +10,7 @@ from typing import Any
 from tests.unit.merging.stage import Arrays, Stage, script, spec_of, start
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-RESULTS, IN_FLIGHT = 24, 4
+RESULTS, IN_FLIGHT, SHARDS = 24, 4, 6
 CASES: dict[str, dict[str, Any]] = {
     "fedasync": {"rule": "fedasync"},
     "fedasync_hinge": {
@@ -30,6 +30,7 @@ CASES: dict[str, dict[str, Any]] = {
     "delayed_nesterov_spread": {"rule": "delayed-nesterov", "every": 5, "spread": 0.5},
     "fedbuff": {"rule": "fedbuff"},
     "fedbuff_samples": {"rule": "fedbuff", "size": 3, "weigh": "samples"},
+    "fedavg": {"rule": "fedavg"},
     "ema": {"rule": "vc-asgd", "ema": 0.9},
 }
 
@@ -42,8 +43,8 @@ def path(name: str) -> Path:
 def document(name: str) -> dict[str, Any]:
     """What the file of trajectory ``name`` holds; hexadecimal floats show every bit."""
     stage, steps = Stage(spec_of(IN_FLIGHT, **CASES[name]), start()), []
-    for result in script(RESULTS, in_flight=IN_FLIGHT):
-        stage.merge([result])
+    for number, result in enumerate(script(RESULTS, in_flight=IN_FLIGHT), start=1):
+        stage.merge([result], closes=None if number % SHARDS else "round")
         steps.append({kept: _bits(tensors) for kept, tensors in sorted(stage.objects.items())})
     return {"merge": CASES[name], "in_flight": IN_FLIGHT, "objects_after_each_result": steps}
 

@@ -1,5 +1,6 @@
 """Merge sections: what stands in them, and what cannot work in a job like this."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ def merge_of(**section: Any) -> Any:
         ("damped-delta", {"m": "staleness"}),
         ("delayed-nesterov", {"eta": 0.7, "momentum": 0.9, "every": None, "spread": 0.0}),
         ("fedbuff", {"size": None, "eta": 1.0, "weigh": "results", "exponent": 0.5}),
+        ("fedavg", {"deadline": None, "quorum": 0.8, "late": "drop"}),
     ],
 )
 def test_every_rule_has_defaults_of_its_own(rule: str, defaults: dict[str, Any]) -> None:
@@ -60,6 +62,24 @@ def test_the_job_file_refuses_it(rule: str) -> None:
 def job_with(**section: Any) -> JobSpec:
     job = {"name": "d", "task": "m:T", "dataset": "d", "epochs": 1, "merge": section}
     return JobSpec.model_validate(job)
+
+
+def test_rounds_need_the_barrier() -> None:
+    merge = merge_of(rule="fedavg")
+    assert (merge.in_rounds, merge.starts_at_epoch) == (True, True)
+    assert why_not(merge, 4, "barrier") is None
+    assert why_not(merge, 4, "rolling") == (
+        'merge.rule: "fedavg" needs schedule.issue "barrier", not "rolling"'
+    )
+    assert not VcAsgd().in_rounds
+
+
+@pytest.mark.parametrize("option", [{"quorum": 0.5}, {"late": "merge"}])
+def test_stragglers_need_a_deadline(option: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="needs a deadline: without one a round waits"):
+        job_with(rule="fedavg", **option)
+    assert merge_of(rule="fedavg", deadline="90s", **option).waits == timedelta(seconds=90)
+    assert merge_of(rule="fedavg").waits is None
 
 
 def test_an_epoch_start_needs_the_barrier() -> None:
