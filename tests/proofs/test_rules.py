@@ -40,6 +40,10 @@ RULES: dict[str, dict[str, Any]] = {
     "fedbuff": {"rule": "fedbuff", "size": 4},
     "fedbuff-ema": {"rule": "fedbuff", "size": 5, "weigh": "samples", "ema": 0.9},
     "fedbuff-latest": {"rule": "fedbuff", "size": 2, "buffers": "latest"},
+    "fedavg": {"rule": "fedavg"},
+    "fedavg-latest-ema": {"rule": "fedavg", "buffers": "latest", "ema": 0.9},
+    "diloco": {"rule": "diloco"},
+    "diloco-keep-samples": {"rule": "diloco", "buffers": "keep", "weigh": "samples", "ema": 0.5},
     "dc-asgd": {"rule": "dc-asgd"},
     "dc-asgd-adaptive": {"rule": "dc-asgd", "adaptive": True, "ema": 0.9},
 }

@@ -21,6 +21,7 @@ from spotgrad.merging import (
     dc_asgd,
     delayed_nesterov,
     delta,
+    diloco,
     easgd,
     fedasync,
     fedavg,
@@ -45,6 +46,7 @@ RULES: Mapping[str, RuleFunction] = {
     "delayed-nesterov": delayed_nesterov.recipe,
     "fedbuff": fedbuff.recipe,
     "fedavg": fedavg.recipe,
+    "diloco": diloco.recipe,
 }
 
 

@@ -38,7 +38,7 @@ def _is_over(head: Head, merge: Synchronous, now: datetime) -> bool:
         return True
     if head.state == "PAUSED" or waits is None or now - (current.begun_at or now) < waits:
         return False
-    return current.merged.count >= round(merge.quorum * current.subtasks, 6)
+    return current.merged.count >= round(merge.enough * current.subtasks, 6)
 
 
 def leave_behind(head: Head, plan: JobPlan) -> tuple[Head, tuple[WorkItem, ...]]:
@@ -52,7 +52,8 @@ def leave_behind(head: Head, plan: JobPlan) -> tuple[Head, tuple[WorkItem, ...]]
     current = head.epochs[0]
     missing = Bitmap.of(range(current.subtasks)).minus(current.done)
     last = current.epoch == plan.spec.epochs
-    stay = Bitmap() if last or _late(plan) == "drop" else missing.minus(_never_out(current))
+    stays = isinstance(plan.spec.merge, Synchronous) and plan.spec.merge.late == "merge"
+    stay = missing.minus(_never_out(current)) if stays and not last else Bitmap()
     dropped = [
         work_item("train", current.epoch, number) for number in missing.minus(stay).members()
     ]
@@ -61,11 +62,6 @@ def leave_behind(head: Head, plan: JobPlan) -> tuple[Head, tuple[WorkItem, ...]]
     for item in dropped:
         head = drop(head, item)
     return _moved(head, stay), tuple(dropped)
-
-
-def _late(plan: JobPlan) -> str:
-    merge = plan.spec.merge
-    return merge.late if isinstance(merge, Synchronous) else "drop"
 
 
 def _never_out(current: EpochProgress) -> Bitmap:

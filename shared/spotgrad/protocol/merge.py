@@ -19,6 +19,10 @@ STABLE_ETA = 1.5
 it accuracy fell from 0.85 to 0.17 at eta = 1, k = 16)."""
 
 
+QUORUM = 0.8
+"""The share of an epoch's subtasks that a round past its deadline waits for, unless it is said."""
+
+
 class Rule(Part):
     """What every rule lets one choose."""
 
@@ -144,16 +148,16 @@ class Synchronous(Rule):
 
     deadline: Duration | None = None
     """From here on a round, counted from its epoch's beginning, waits for the quorum alone."""
-    quorum: Number = Field(default=0.8, gt=0, le=1)
-    """The share of an epoch's subtasks that must be merged before its round may go on alone."""
-    late: Literal["drop", "merge"] = "drop"
-    """What becomes of a subtask that was out when its round closed: nothing, or it enters the next
-    round by its update. The last round has no next one."""
+    quorum: Number | None = Field(default=None, gt=0, le=1)
+    """The share of an epoch's subtasks that must be merged by then; left out, ``QUORUM``."""
+    late: Literal["drop", "merge"] | None = None
+    """What becomes of a subtask that was out when its round closed: nothing (left out), or it
+    enters the next round by its update. The last round has no next one."""
 
     @model_validator(mode="after")
     def _stragglers_need_a_deadline(self) -> Self:
         for name in ("quorum", "late"):
-            if name in self.model_fields_set and self.deadline is None:
+            if getattr(self, name) is not None and self.deadline is None:
                 raise ValueError(f"{name} needs a deadline: without one a round waits for everyone")
         return self
 
@@ -168,6 +172,11 @@ class Synchronous(Rule):
         return True
 
     @property
+    def enough(self) -> float:
+        """Return the share of an epoch's subtasks that a round past its deadline waits for."""
+        return QUORUM if self.quorum is None else self.quorum
+
+    @property
     def waits(self) -> timedelta | None:
         """Return how long a round waits for everyone; None: as long as it takes."""
         return None if self.deadline is None else lasts(self.deadline)
@@ -179,6 +188,15 @@ class FedAvg(Synchronous):
     rule: Literal["fedavg"]
 
 
+class DiLoCo(Synchronous):
+    """DiLoCo (Douillard et al., 2023): an outer Nesterov step by a round's mean update."""
+
+    rule: Literal["diloco"]
+    eta: Number = Field(default=0.7, gt=0)
+    momentum: Number = Field(default=0.9, ge=0, lt=1)
+    weigh: Literal["results", "samples"] = "results"
+
+
 def _with_rule(section: Any) -> Any:
     """Let ``merge: {alpha: 0.9}`` mean the paper's rule."""
     if isinstance(section, dict) and "rule" not in section:
@@ -187,7 +205,16 @@ def _with_rule(section: Any) -> Any:
 
 
 AnyRule = (
-    VcAsgd | FedAsync | Easgd | Delta | DcAsgd | DampedDelta | DelayedNesterov | FedBuff | FedAvg
+    VcAsgd
+    | FedAsync
+    | Easgd
+    | Delta
+    | DcAsgd
+    | DampedDelta
+    | DelayedNesterov
+    | FedBuff
+    | FedAvg
+    | DiLoCo
 )
 MergeSpec = Annotated[
     Annotated[AnyRule, Field(discriminator="rule")],

@@ -169,6 +169,23 @@ def fedavg(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> 
     window.clear()
 
 
+def diloco(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> None:
+    """In the paper's own letters, with outer gradients that point the other way."""
+    del k
+    window: list[Arrival] = server.kept.setdefault("window", [])
+    window.append(one)
+    if len(window) < 6:
+        return
+    mass = [each.samples if options.get("weigh") == "samples" else 1 for each in window]
+    outer = np.average([each.start - each.w for each in window], axis=0, weights=mass)
+    mu = options.get("momentum", 0.9)
+    m = server.kept["m"] = mu * server.kept.get("m", 0.0) + outer
+    server.w = server.w - options.get("eta", 0.7) * (outer + mu * m)
+    server.bn = np.average([each.bn for each in window], axis=0, weights=mass)
+    server.version += 1
+    window.clear()
+
+
 STEPS: dict[str, Step] = {
     "vc-asgd": vc_asgd,
     "fedasync": fedasync,
@@ -179,4 +196,5 @@ STEPS: dict[str, Step] = {
     "delayed-nesterov": delayed_nesterov,
     "fedbuff": fedbuff,
     "fedavg": fedavg,
+    "diloco": diloco,
 }

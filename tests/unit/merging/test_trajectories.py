@@ -45,6 +45,8 @@ def test_it_is_right(name: str) -> None:
         ("dc_asgd_adaptive", "square", "square"),
         ("delayed_nesterov", "momentum", "m"),
         ("delayed_nesterov_spread", "momentum", "m"),
+        ("diloco", "momentum", "m"),
+        ("diloco_samples", "momentum", "m"),
     ],
 )
 def test_what_a_rule_keeps_is_right(name: str, kept: str, letter: str) -> None:

@@ -31,6 +31,8 @@ CASES: dict[str, dict[str, Any]] = {
     "fedbuff": {"rule": "fedbuff"},
     "fedbuff_samples": {"rule": "fedbuff", "size": 3, "weigh": "samples"},
     "fedavg": {"rule": "fedavg"},
+    "diloco": {"rule": "diloco"},
+    "diloco_samples": {"rule": "diloco", "eta": 1.0, "momentum": 0.5, "weigh": "samples"},
     "ema": {"rule": "vc-asgd", "ema": 0.9},
 }
 

@@ -26,7 +26,8 @@ def merge_of(**section: Any) -> Any:
         ("damped-delta", {"m": "staleness"}),
         ("delayed-nesterov", {"eta": 0.7, "momentum": 0.9, "every": None, "spread": 0.0}),
         ("fedbuff", {"size": None, "eta": 1.0, "weigh": "results", "exponent": 0.5}),
-        ("fedavg", {"deadline": None, "quorum": 0.8, "late": "drop"}),
+        ("fedavg", {"deadline": None, "quorum": None, "late": None}),
+        ("diloco", {"deadline": None, "eta": 0.7, "momentum": 0.9, "weigh": "results"}),
     ],
 )
 def test_every_rule_has_defaults_of_its_own(rule: str, defaults: dict[str, Any]) -> None:
@@ -79,7 +80,8 @@ def test_stragglers_need_a_deadline(option: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="needs a deadline: without one a round waits"):
         job_with(rule="fedavg", **option)
     assert merge_of(rule="fedavg", deadline="90s", **option).waits == timedelta(seconds=90)
-    assert merge_of(rule="fedavg").waits is None
+    assert (merge_of(rule="fedavg").waits, merge_of(rule="fedavg").enough) == (None, 0.8)
+    assert merge_of(rule="fedavg", deadline="1m", quorum=1).enough == 1.0
 
 
 def test_an_epoch_start_needs_the_barrier() -> None:
