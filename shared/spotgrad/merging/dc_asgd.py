@@ -38,7 +38,7 @@ def recipe(merge: DcAsgd, occasion: Occasion, batch: Sequence[Contribution]) -> 
     outputs = {SERVER: server_blend(merge, None, alphas_by_staleness(batch))}
     if merge.adaptive:
         outputs[SQUARE] = Blend()
-    return Recipe(outputs=outputs, function=NAME, numbers=numbers)
+    return Recipe(outputs=outputs, function=NAME, numbers=numbers, from_bases=True)
 
 
 def correct(

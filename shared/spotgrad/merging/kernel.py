@@ -12,7 +12,7 @@ their own. Integers (BatchNorm's counters) take the maximum over all copies of t
 and frozen tensors stay the server's: blending equal values may still move the last bit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
 from spotgrad.merging.blocks import BLOCK_BYTES, HALVES, flat, kind_of, spans
-from spotgrad.merging.functions import function_of
+from spotgrad.merging.functions import Function, Measure, Numbers, added, function_of
 from spotgrad.protocol.recipe import CLIENT, MERGED, SERVER, Blend, Recipe, Weights
 from spotgrad.protocol.result import Role
 
@@ -30,6 +30,7 @@ Inputs = Mapping[str, Tensors]
 """Named tensors by the name of the input, as ``protocol.recipe`` explains."""
 
 _WORD_BYTES = 8  # the widest element (float64, int64)
+_MEASURED = BLOCK_BYTES // _WORD_BYTES  # elements; fixed, so that the bits of a sum are too
 
 
 def follow(
@@ -83,16 +84,16 @@ class _Kernel:
         self._total = np.empty(self._words, np.float64)
         self._term = np.empty(self._words, np.float64)
         self._functional: dict[str, dict[str, Tensor]] = {}
+        self._of_model: Numbers | None = None
 
     def output(self, output: str, blend: Blend) -> dict[str, Tensor]:
         """Return one output, tensor by tensor."""
         made: dict[str, Tensor] = {}
         for name, tensor in self.inputs[SERVER].items():
-            kind, role = kind_of(name, tensor.dtype), self._roles.get(name, "parameter")
-            if kind == "float" and role in ("parameter", "alias"):
+            if self._is_parameter(name):
                 made[name] = self._parameter(output, blend, name, tensor)
             elif blend.buffers is not None:
-                made[name] = self._carried(kind, role, name, tensor, blend.buffers)
+                made[name] = self._carried(name, tensor, blend.buffers)
         return made
 
     def _parameter(self, output: str, blend: Blend, name: str, tensor: Tensor) -> Tensor:
@@ -103,11 +104,10 @@ class _Kernel:
             self._functional[name] = self._by_function(name, tensor)
         return self._functional[name].pop(output)
 
-    def _carried(
-        self, kind: str, role: Role, name: str, tensor: Tensor, weights: Weights
-    ) -> Tensor:
+    def _carried(self, name: str, tensor: Tensor, weights: Weights) -> Tensor:
         """Return what a copy of the model holds beside its parameters."""
-        if kind == "boolean" or role == "frozen":
+        kind = kind_of(name, tensor.dtype)
+        if kind == "boolean" or self._role(name) == "frozen":
             return np.array(tensor, order="C")
         if kind == "integer":
             return self._largest(tensor, self._copies(name))
@@ -161,17 +161,47 @@ class _Kernel:
         """Return what the recipe's function makes of one tensor, by output."""
         wide = _computed_in(server.dtype)
         function = function_of(str(self._recipe.function))
+        numbers = self._numbers(function, name)
         made = {
             output: np.empty(server.shape, server.dtype if blend.buffers is not None else wide)
             for output, blend in self._recipe.outputs.items()
             if blend.parameters is None
         }
-        sources = {source: flat(self._read(source, name)) for source in self.inputs}
-        for span in spans(server.size, self._words):
-            blocks = {source: values[span].astype(wide) for source, values in sources.items()}
-            for output, block in function(self._recipe.numbers, blocks).items():
+        for span, blocks in self._blocks(name, self._words):
+            for output, block in function.apply(numbers, blocks).items():
                 flat(made[output])[span] = block
         return made
+
+    def _numbers(self, function: Function, name: str) -> Numbers:
+        """Return what the function is told: the recipe's numbers, and what it has measured."""
+        if self._of_model is None:
+            names = [each for each in self.inputs[SERVER] if self._is_parameter(each)]
+            self._of_model = self._measured(function.of_model, self._recipe.numbers, *names)
+        numbers = {**self._recipe.numbers, **self._of_model}
+        return {**numbers, **self._measured(function.of_tensor, numbers, name)}
+
+    def _measured(self, measure: Measure | None, numbers: Numbers, *names: str) -> Numbers:
+        sums: Numbers = {}
+        if measure is None:
+            return sums
+        for name in names:
+            for _, blocks in self._blocks(name, _MEASURED):
+                sums = added(sums, measure(numbers, blocks))
+        return sums
+
+    def _blocks(self, name: str, words: int) -> Iterator[tuple[slice, dict[str, Tensor]]]:
+        """Yield each block of a tensor: where it lies, and every input's part of it."""
+        wide = _computed_in(self.inputs[SERVER][name].dtype)
+        sources = {source: flat(self._read(source, name)) for source in self.inputs}
+        for span in spans(self.inputs[SERVER][name].size, words):
+            yield span, {source: values[span].astype(wide) for source, values in sources.items()}
+
+    def _is_parameter(self, name: str) -> bool:
+        kind, role = kind_of(name, self.inputs[SERVER][name].dtype), self._role(name)
+        return kind == "float" and role in ("parameter", "alias")
+
+    def _role(self, name: str) -> Role:
+        return self._roles.get(name, "parameter")
 
     def _largest(self, server: Tensor, clients: Sequence[Tensor]) -> Tensor:
         made = np.array(server, order="C")

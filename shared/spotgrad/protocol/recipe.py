@@ -57,6 +57,8 @@ class Recipe(Part):
     """The block function that makes parameters no linear rule can."""
     numbers: dict[str, tuple[Finite, ...]] = Field(default_factory=dict)
     """What the function is told."""
+    from_bases: bool = False
+    """Whether the function also takes the versions that the results began from."""
     tally: dict[str, Finite] = Field(default_factory=dict)
     """What the rule remembers until the next batch; it stands in the head."""
 
@@ -74,4 +76,4 @@ class Recipe(Part):
 
     def needs_base(self, number: int) -> bool:
         """Return whether the version that the ``number``-th result began from is an input."""
-        return self.function is not None or base(number) in self.inputs
+        return self.from_bases or base(number) in self.inputs

@@ -26,7 +26,7 @@ def test_a_base_version_is_needed_where_it_has_a_weight(number: int, *, needed: 
 
 
 def test_a_function_may_use_every_base_version() -> None:
-    assert Recipe(outputs={"server": Blend()}, function="dc-asgd").needs_base(5)
+    assert Recipe(outputs={"server": Blend()}, function="dc-asgd", from_bases=True).needs_base(5)
 
 
 def test_weights_of_what_is_not_linear_or_not_there_are_none() -> None:
