@@ -129,7 +129,8 @@ class Handler:
             rounds.check()
             self._departure.check(watch)
 
-        watch = Watch(check)
+        began_at = self._ports.clock.monotonic()
+        watch = Watch(check, lambda: self._ports.clock.monotonic() - began_at)
         self._departure.begin()
         try:
             self._dawdle(it, watch)

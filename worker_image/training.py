@@ -14,12 +14,13 @@ from torch import nn
 
 from spotgrad.errors import Unsupported
 from spotgrad.protocol.job import Local
+from spotgrad.protocol.job import Optimizer as OptimizerSpec
 from spotgrad.protocol.partial import Partial, Position
 from spotgrad.protocol.result import Base, Evaluated, Initialized, ModelMetadata, Sum, Trained
 from worker_image.batches import Batch, Rows, in_order, shuffled, take
 from worker_image.metrics import Meter, values_of
 from worker_image.micro import MicroBatches
-from worker_image.optimizers import make_optimization
+from worker_image.optimizers import Optimization, make_optimization
 from worker_image.snapshot import Moving, Snapshot
 from worker_image.state import Arrays, arrays_of, roles_of
 from worker_image.task_shape import capture_logs, defines
@@ -77,7 +78,7 @@ class Training:
     ) -> None:
         self._meter = Meter()
         capture_logs(task, self._meter)
-        self._optimization = make_optimization(task, local.optimizer)
+        self._optimization = self._make_optimization(task, local.optimizer)
         self._moving = Moving(task, self._optimization, self._meter, generator)
         self._task = task
         self._data = data
@@ -111,6 +112,17 @@ class Training:
         self._watch.snapshot = self._snapshot
         while self._passes < self._local.passes:
             self._pass()
+        return self._product()
+
+    def _make_optimization(self, task: nn.Module, spec: OptimizerSpec) -> Optimization:
+        return make_optimization(task, spec)
+
+    def _take_step(self, rows: Rows) -> None:
+        """Move the parameters by the gradients at hand, which are means over ``rows``."""
+        del rows
+        self._optimization.optimizer.step()
+
+    def _product(self) -> Product:
         roles, sums = roles_of(self._task), self._meter.sums()
         outcome = Trained(base=self._base, samples=len(self._data[0]), roles=roles, sums=sums)
         return Product(outcome, arrays_of(self._task))
@@ -163,7 +175,7 @@ class Training:
         for part, (_, values) in done:
             self._meter.add(values, len(part))
         if any(trained for _, (trained, _) in done):  # Lightning: without a loss, no step
-            self._optimization.optimizer.step()
+            self._take_step(rows)
             self._steps += 1
             self._optimization.advance("step", self._steps)
 

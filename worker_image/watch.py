@@ -18,10 +18,15 @@ class Watch:
         worked: batches done in this attempt.
         left: batches still to do in all passes; nothing while that is unknown.
         snapshot: takes the state between two batches, if this kind of work has any.
+        enough: whether what was done may do, though batches are left.
     """
 
-    def __init__(self, check: Callable[[], None]) -> None:
+    def __init__(
+        self, check: Callable[[], None], elapsed_seconds: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.check = check
+        self.elapsed_seconds = elapsed_seconds
+        self.enough: Callable[[], bool] = lambda: False
         self.batch_idx: int | None = None
         self.rows: Rows | None = None
         self.shard: str | None = None
@@ -36,5 +41,7 @@ class Watch:
             yield index, rows
             self.worked += 1
             if self.left is not None:
-                self.left -= 1
+                self.left = 0 if self.enough() else self.left - 1
             self.check()
+            if self.left == 0:
+                return

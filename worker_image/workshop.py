@@ -12,15 +12,19 @@ import torch
 from torch import nn
 
 from spotgrad.errors import Malformed
+from spotgrad.planning.large_batch import is_too_late
 from spotgrad.planning.standing import progress_of
 from spotgrad.protocol.head import EpochProgress, Head, WorkItem
 from spotgrad.protocol.keys import SubtaskName
+from spotgrad.protocol.merge import DeDLOC
 from spotgrad.protocol.plan import CodeRef, JobPlan
 from spotgrad.protocol.result import Base, ModelMetadata
+from spotgrad.protocol.scalars import lasts
 from spotgrad.protocol.subtask import ModelRef, Subtask
 from worker_image.batches import Batch, to_columns
 from worker_image.cache import is_disk_full
 from worker_image.exit_codes import BadDisk
+from worker_image.gathering import Gathering, packed
 from worker_image.inputs import Inputs, Model, key_of
 from worker_image.seeds import seed_everything, subtask_seed
 from worker_image.standing import open_evaluation
@@ -104,9 +108,10 @@ class Workshop:
             return evaluate(task, data, plan.spec.local, version, watch=watch)
         training = self._resumed(work, data, rebase) or self._anew(work, data, rebase)
         product = training.run()
-        return (
-            product if not plan.spec.admission.held_out else self._judged(work, training, product)
-        )
+        if plan.spec.admission.held_out:
+            product = self._judged(work, training, product)
+        merge = plan.spec.merge
+        return packed(product, merge.compression) if isinstance(merge, DeDLOC) else product
 
     def _judged(self, work: "_Work", training: Training, product: Product) -> Product:
         """Return the product with its loss on the samples that the job holds out for admission."""
@@ -131,8 +136,18 @@ class Workshop:
         )
         if base != base_of(work.head, work.subtask):
             rebase(base)
-        local = work.plan.spec.local
-        return Training(task, data, local, base, generator=generator, watch=work.watch)
+        return self._training(work, task, data, base, generator)
+
+    def _training(
+        self, work: "_Work", task: nn.Module, data: Batch, base: Base, generator: torch.Generator
+    ) -> Training:
+        local, watch = work.plan.spec.local, work.watch
+        if not isinstance(work.plan.spec.merge, DeDLOC):
+            return Training(task, data, local, base, generator=generator, watch=watch)
+        if local.time_slice is not None:
+            slice_seconds = lasts(local.time_slice).total_seconds()
+            watch.enough = lambda: watch.elapsed_seconds() >= slice_seconds
+        return Gathering(task, data, local, base, generator=generator, watch=watch)
 
     def _resumed(
         self, work: "_Work", data: Batch, rebase: Callable[[Base | None], None]
@@ -141,11 +156,13 @@ class Workshop:
         partial = self._inputs.partial(work.head, work.subtask)
         if partial is None:
             return None
-        base, local = partial.metadata.base, work.plan.spec.local
+        base = partial.metadata.base
+        if is_too_late(work.head, work.plan, base.version):
+            return None
         rebase(base)
         task = self._task(work.plan).to(work.device)
         generator = seed_everything(work.seed(base.version))
-        training = Training(task, data, local, base, generator=generator, watch=work.watch)
+        training = self._training(work, task, data, base, generator)
         try:
             training.resume(partial)
         except Exception as error:  # noqa: BLE001 - user code is asked to take its state back

@@ -175,7 +175,8 @@ class _Kernel:
     def _numbers(self, function: Function, name: str) -> Numbers:
         """Return what the function is told: the recipe's numbers, and what it has measured."""
         if self._of_model is None:
-            names = [each for each in self.inputs[SERVER] if self._is_parameter(each)]
+            own = [each for each in self.inputs[SERVER] if self._is_parameter(each)]
+            names = [each for each in own if self._role(each) != "alias"]  # a twin counts once
             self._of_model = self._measured(function.of_model, self._recipe.numbers, *names)
         numbers = {**self._recipe.numbers, **self._of_model}
         return {**numbers, **self._measured(function.of_tensor, numbers, name)}

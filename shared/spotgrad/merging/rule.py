@@ -19,6 +19,7 @@ from typing import Any
 from spotgrad.merging import (
     damped_delta,
     dc_asgd,
+    dedloc,
     delayed_nesterov,
     delta,
     diloco,
@@ -47,6 +48,7 @@ RULES: Mapping[str, RuleFunction] = {
     "fedbuff": fedbuff.recipe,
     "fedavg": fedavg.recipe,
     "diloco": diloco.recipe,
+    "dedloc": dedloc.recipe,
 }
 
 

@@ -111,6 +111,18 @@ def reissue(head: Head, item: WorkItem, now: datetime) -> Head:
     )
 
 
+def send_again(head: Head, item: WorkItem, attempt: str, now: datetime) -> Head:
+    """Return the head with the subtask sent out anew, since this attempt at it came too late.
+
+    Nothing counts against it, and the attempt's event may come twice.
+    """
+    fault = fault_of(head, item)
+    fault = fault.model_copy(update={"forgiven": (*fault.forgiven, attempt)})
+    counts = head.counts.model_copy(update={"late": head.counts.late + 1})
+    update = {"faults": (*without(head.faults, item), fault), "counts": counts}
+    return reissue(head.model_copy(update=update), item, now)
+
+
 def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:
     """Return the head with the subtask dead: it is not tried again and its epoch goes on."""
     progress = open_progress(head, item)

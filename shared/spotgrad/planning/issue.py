@@ -2,12 +2,14 @@
 
 ``barrier`` issues the oldest open epoch alone (the paper); ``rolling`` also issues shard s of a
 later open epoch as soon as shard s of the epoch before it is done, so no worker idles at the tail.
+Where gradients add up to large batches, no more than the step at hand needs goes out.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice
 
+from spotgrad.planning.large_batch import within_step
 from spotgrad.planning.order import shard_order
 from spotgrad.planning.standing import (
     fault_of,
@@ -33,7 +35,7 @@ def issue_next(head: Head, plan: JobPlan, now: datetime) -> Head:
     if head.ended or head.state == "PAUSED":
         return head
     room = max(0, plan.spec.schedule.max_in_flight - outstanding(head))
-    for item in list(islice(_candidates(head, plan), room)):
+    for item in list(islice(within_step(head, plan, _candidates(head, plan)), room)):
         head = _issued(head, item, now)
     return head
 

@@ -9,10 +9,11 @@ what was collected enters a version before its epoch closes, and before the job 
 from datetime import datetime
 
 from spotgrad.planning.fold import drop
+from spotgrad.planning.large_batch import is_full
 from spotgrad.planning.standing import fault_of, work_item
 from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import EpochProgress, Head, WorkItem
-from spotgrad.protocol.merge import Synchronous
+from spotgrad.protocol.merge import DeDLOC, Synchronous
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.recipe import WINDOW, Closing
 
@@ -23,13 +24,22 @@ def due(head: Head, plan: JobPlan, now: datetime, results: int = 0) -> Closing |
     ``results`` are those that the head counts already and its objects do not hold yet.
     """
     merge = plan.spec.merge
-    if not isinstance(merge, Synchronous) or head.ended:
+    if not isinstance(merge, Synchronous | DeDLOC) or head.ended:
         return None
     if not results and not head.tally.get(WINDOW):
         return None
+    if isinstance(merge, DeDLOC):  # its steps do not end with the epoch, but with the job
+        return "step" if is_full(head, plan) else "rest" if nothing_follows(head, plan) else None
     if head.epochs:
         return "round" if _is_over(head, merge, now) else None
     return "rest" if all(one.complete for one in head.late) else None
+
+
+def nothing_follows(head: Head, plan: JobPlan) -> bool:
+    """Return whether nothing is left to be merged."""
+    left = (*head.epochs, *head.late)
+    reached = max((one.epoch for one in head.epochs), default=plan.spec.epochs)
+    return reached == plan.spec.epochs and all(one.complete for one in left)
 
 
 def _is_over(head: Head, merge: Synchronous, now: datetime) -> bool:

@@ -138,6 +138,8 @@ class Counts(Part):
     """Of these, second copies for stragglers."""
     dropped: int = 0
     """Subtasks that a synchronous round did not wait for."""
+    late: int = 0
+    """Gradients at a version that the model had left behind: computed again."""
 
 
 class Head(Document):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from spotgrad.protocol.dataset import DatasetName
-from spotgrad.protocol.merge import MergeSpec, VcAsgd, why_not
+from spotgrad.protocol.merge import DeDLOC, MergeSpec, VcAsgd, why_not
 from spotgrad.protocol.scalars import Count, Duration, Number, lasts
 from spotgrad.protocol.wire import Part
 
@@ -68,6 +68,9 @@ class Local(Part):
     batch_size: Count = Field(default=32, ge=1)
     optimizer: Optimizer = Sgd(name="sgd", lr=0.1, momentum=0.9)
     precision: Literal["fp32", "bf16"] = "fp32"
+    time_slice: Duration | None = None
+    """Rule ``dedloc``: a gradient is sent after this long, over as many samples as were seen; the
+    rest of the shard is not seen in this epoch."""
 
 
 class Workers(Part):
@@ -203,6 +206,21 @@ class JobSpec(Part):
         problem = why_not(self.merge, self.in_flight, self.schedule.issue)
         if problem is not None:
             raise ValueError(problem)
+        return self
+
+    @model_validator(mode="after")
+    def _gradients_leave_no_choice(self) -> Self:
+        """Where workers send gradients, what concerns their own steps has no meaning."""
+        gradients, local = isinstance(self.merge, DeDLOC), self.local
+        if local.time_slice is not None and not gradients:
+            raise ValueError('local.time_slice needs merge.rule "dedloc", which can use a part')
+        for field, present, instead in (
+            ("local.optimizer", local.optimizer != Local().optimizer, "say merge.optimizer"),
+            ("local.passes", local.passes != 1, "a gradient is of one pass; leave it out"),
+            ("admission.held_out", self.admission.held_out is not None, "leave it out"),
+        ):
+            if gradients and present:
+                raise ValueError(f'{field} has no meaning under merge.rule "dedloc": {instead}')
         return self
 
     @model_validator(mode="after")

@@ -74,6 +74,8 @@ class LedgerEntry(Document):
     refused: tuple[SetAside, ...] = ()
     failed: tuple[SetAside, ...] = ()
     evaluated: tuple[SetAside, ...] = ()
+    late: tuple[SetAside, ...] = ()
+    """Gradients at a version that the model had left behind."""
     dead: tuple[DeadSubtask, ...] = ()
     redriven: tuple[WorkItem, ...] = ()
     """Subtasks that were dead and are tried again."""

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from spotgrad.protocol.gradient_codec import Codec
+from spotgrad.protocol.optimizer import OptimizerStep
 from spotgrad.protocol.scalars import Count, Duration, Number, Share, lasts
 from spotgrad.protocol.wire import Part
 
@@ -197,6 +199,27 @@ class DiLoCo(Synchronous):
     weigh: Literal["results", "samples"] = "results"
 
 
+class DeDLOC(Rule):
+    """DeDLOC (Diskin et al., 2021): gradients add up to a large batch, then one optimizer step."""
+
+    rule: Literal["dedloc"]
+    target_batch_size: Count = Field(ge=1)
+    """Samples per optimizer step, whoever contributes them; the last step of a job takes what is
+    left."""
+    optimizer: OptimizerStep
+    compression: Codec = "fp16"
+    """Of gradients, on their way to the aggregator."""
+    late: Literal["drop", "next-step"] = "drop"
+    """``drop``: only what the step at hand needs goes out, and a gradient of an older version is
+    computed again. ``next-step``: all workers always have work, and a gradient that is one version
+    late counts for the step after its own."""
+
+    @property
+    def tolerance(self) -> int:
+        """Return how many versions a gradient may be behind."""
+        return 1 if self.late == "next-step" else 0
+
+
 def _with_rule(section: Any) -> Any:
     """Let ``merge: {alpha: 0.9}`` mean the paper's rule."""
     if isinstance(section, dict) and "rule" not in section:
@@ -215,6 +238,7 @@ AnyRule = (
     | FedBuff
     | FedAvg
     | DiLoCo
+    | DeDLOC
 )
 MergeSpec = Annotated[
     Annotated[AnyRule, Field(discriminator="rule")],

@@ -19,9 +19,11 @@ EMA = "ema"
 CLIENT, BASE = "client-", "base-"
 WINDOW = "window"
 """In the tally of a rule that collects results: how many wait beside the server copy."""
+MASS = "mass"
+"""In the same tally: how many samples, or whatever counts there, they stand for."""
 
-Closing = Literal["round", "rest"]
-"""What of a synchronous round is over: all of it, or what was redriven after the last one."""
+Closing = Literal["round", "step", "rest"]
+"""What is over: a synchronous round, an optimizer step's batch, or what is left at the very end."""
 Weights = dict[str, Finite]
 """How much of each input."""
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from spotgrad.errors import Malformed
+from spotgrad.protocol.gradient_codec import Codec
 from spotgrad.protocol.job import JobName
 from spotgrad.protocol.wire import Document, Finite, Identifier, Part, SubtaskText
 
@@ -42,11 +43,14 @@ class Initialized(Part):
 
 
 class Trained(Part):
-    """Client parameters after training on one shard."""
+    """Client parameters after training on one shard, or the gradient at those it began from."""
 
     kind: Literal["trained"] = "trained"
     base: Base
     samples: int = Field(strict=True)
+    gradient: Codec | None = None
+    """How the mean gradient over ``samples`` is encoded in place of the parameters; their role
+    alone is ``parameter`` or ``alias``, and frozen tensors are left out."""
     roles: dict[str, Role]
     sums: dict[str, Sum] = Field(default_factory=dict)
     held_out: Sum | None = None

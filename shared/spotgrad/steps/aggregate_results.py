@@ -43,8 +43,10 @@ def aggregate_results(world: World, job: str, keys: Sequence[ResultKey]) -> Aggr
         Malformed: the server copy is not the one that was committed.
     """
     step = _Step(world, job, tuple(dict.fromkeys(keys)))
-    until_committed(step.attempt, job)
-    return step.report
+    while True:
+        until_committed(step.attempt, job)
+        if not step.left:
+            return step.report
 
 
 class _Step:
@@ -56,6 +58,7 @@ class _Step:
         self._keys = keys
         self._models = world.models
         self._loaded: dict[ResultKey, LoadedResult] = {}
+        self.left: tuple[ResultKey, ...] = ()
         self.report = Aggregated(None, 0, (), len(keys))
 
     def attempt(self) -> bool:
@@ -64,6 +67,7 @@ class _Step:
         if present is None:
             return True
         plan = self._world.plans.read(present.head)
+        self.left = ()
         arrivals = [loaded.arrival for loaded in self._results(present.head)]
         commit_id, now = self._world.new_id(), self._world.clock.now()
         decision = decide_results(present.head, plan, arrivals, commit=commit_id, now=now)
@@ -95,11 +99,8 @@ class _Step:
         if etag is None:
             return False
         send_outbox(self._world, TaggedHead(made.head, etag))
-        entry = made.entry
-        counted = len(entry.merged + entry.refused + entry.failed + entry.evaluated)
-        counted += decision.initialized is not None
-        dropped = len(self._keys) - counted
-        self.report = Aggregated(made.head.version, len(entry.merged), entry.refused, dropped)
+        self._keys = self.left = decision.left
+        self.report = _with(self.report, decision)
         return True
 
     def _keep_evidence(self, decision: Decision) -> None:
@@ -142,3 +143,16 @@ class _Step:
             lambda number: self._models.read(entry.base_key(number)).tensors,
         )
         return merged_bodies(head, recipe, inputs, roles_of(found[SERVER]))
+
+
+def _with(report: Aggregated, decision: Decision) -> Aggregated:
+    """Return the report with one more commit."""
+    entry = decision.made.entry
+    aside = entry.refused + entry.failed + entry.evaluated + entry.late
+    counted = len(entry.merged) + len(aside) + (decision.initialized is not None)
+    return Aggregated(
+        decision.made.head.version,
+        report.merged + len(entry.merged),
+        report.refused + entry.refused,
+        report.dropped - counted,
+    )

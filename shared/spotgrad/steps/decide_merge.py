@@ -9,6 +9,7 @@ from typing import Any
 
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.merging.rule import decide
+from spotgrad.planning.rounds import nothing_follows
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.ledger import MergedResult, plain_recipe
 from spotgrad.protocol.plan import JobPlan
@@ -39,7 +40,7 @@ def decide_merge(
         in_flight=plan.spec.in_flight,
         objects=frozenset(head.objects),
         tally=head.tally,
-        last=is_last(head, plan),
+        last=nothing_follows(head, plan),
         closes=closes,
     )
     contributions = [
@@ -52,13 +53,6 @@ def decide_merge(
         for one in batch
     ]
     return decide(plan.spec, occasion, contributions)
-
-
-def is_last(head: Head, plan: JobPlan) -> bool:
-    """Return whether nothing is left to be merged."""
-    left = (*head.epochs, *head.late)
-    reached = max((one.epoch for one in head.epochs), default=plan.spec.epochs)
-    return reached == plan.spec.epochs and all(one.complete for one in left)
 
 
 def merge_facts(

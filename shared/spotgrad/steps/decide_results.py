@@ -17,19 +17,22 @@ from spotgrad.planning.fold import (
     count_evaluated,
     count_merged,
     count_mishap,
+    send_again,
 )
-from spotgrad.planning.rounds import due, leave_behind
+from spotgrad.planning.large_batch import is_full, is_too_late, shard_samples
+from spotgrad.planning.rounds import due, leave_behind, nothing_follows
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import fault_of, why_not_open
 from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
+from spotgrad.protocol.merge import DeDLOC
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.protocol.recipe import SERVER, Closing, Recipe
 from spotgrad.protocol.result import Evaluated, Failed, Outcome, Trained
 from spotgrad.protocol.subtask import ModelRef
 from spotgrad.steps.arrival import Arrival
-from spotgrad.steps.decide_merge import Admitted, decide_merge, is_last, merge_facts
+from spotgrad.steps.decide_merge import Admitted, decide_merge, merge_facts
 from spotgrad.steps.succession import Successor, successor
 
 
@@ -43,6 +46,8 @@ class Decision:
     merged: tuple[Arrival, ...]
     initialized: Arrival | None
     refused: tuple[SetAside, ...]
+    left: tuple[ResultKey, ...] = ()
+    """Results that come after an optimizer step, which makes a version: to be decided next."""
 
 
 @dataclass
@@ -57,6 +62,8 @@ class _Draft:
     refused: list[SetAside] = field(default_factory=list)
     failed: list[SetAside] = field(default_factory=list)
     evaluated: list[SetAside] = field(default_factory=list)
+    late: list[SetAside] = field(default_factory=list)
+    left: list[ResultKey] = field(default_factory=list)
     closes: Closing | None = None
     dropped: tuple[WorkItem, ...] = ()
 
@@ -68,8 +75,13 @@ class _Draft:
     @property
     def empty(self) -> bool:
         """Return whether nothing has been counted and nothing is to be merged."""
-        counted = (self.merges, self.initialized, self.refused, self.failed, self.evaluated)
-        return not any(counted)
+        aside = (self.refused, self.failed, self.evaluated, self.late)
+        return not any((self.merges, self.initialized, *aside))
+
+    @property
+    def full(self) -> bool:
+        """Return whether what is merged here makes an optimizer step."""
+        return is_full(self.head, self.plan, sum(one.outcome.samples for one in self.merged))
 
 
 def decide_results(
@@ -83,12 +95,16 @@ def decide_results(
     """
     draft = _Draft(head.model_copy(update={"outbox": ()}), plan, now)
     for arrival in arrivals:
-        if _counts(draft.head, arrival):
+        if not _counts(draft.head, arrival):
+            continue
+        if draft.full:
+            draft.left.append(arrival.key)
+        else:
             _fold(draft, arrival)
-    draft.closes = due(draft.head, plan, now, len(draft.merged))
+    draft.closes = "step" if draft.full else due(draft.head, plan, now, len(draft.merged))
     if draft.empty:
         return None
-    if draft.closes is not None:
+    if draft.closes is not None and plan.spec.merge.in_rounds:
         draft.head, draft.dropped = leave_behind(draft.head, plan)
     recipe = decide_merge(draft.head, plan, draft.merged, draft.closes)
     settled = settle(_with_version(draft, recipe, commit), plan, now)
@@ -100,6 +116,7 @@ def decide_results(
         tuple(one.arrival for one in draft.merged),
         draft.initialized,
         tuple(draft.refused),
+        tuple(draft.left),
     )
 
 
@@ -136,11 +153,16 @@ def _fold(draft: _Draft, arrival: Arrival) -> None:
 
 
 def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> None:
-    """Merge a training result into the draft, or refuse it."""
+    """Merge a training result into the draft, refuse it, or have it computed again."""
     head, gate = draft.head, draft.plan.spec.admission
+    if is_too_late(head, draft.plan, outcome.base.version):
+        now_at = f"it is of version {outcome.base.version}, the model is at {head.version}"
+        draft.late.append(arrival.set_aside(now_at))
+        draft.head = send_again(head, arrival.item, arrival.key.attempt, draft.now)
+        return
     staleness = head.results_merged - outcome.base.results_merged
     too_long = admit(arrival.update_norm, head.norms, gate.norm, fault_of(head, arrival.item).norms)
-    reason = _too_early(staleness) or too_long
+    reason = _misfit(draft.plan, arrival.item, outcome) or _too_early(staleness) or too_long
     if reason is None and gate.held_out is not None:
         reason = admit_loss(_loss_of(outcome), head.losses)
     if reason is not None:
@@ -155,6 +177,17 @@ def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> None:
         "losses": head.losses if loss is None else remember(head.losses, loss),
     }
     draft.head = count_merged(head, arrival.item).model_copy(update=changes)
+
+
+def _misfit(plan: JobPlan, item: WorkItem, outcome: Trained) -> str | None:
+    """Return why such a result cannot be of this job's rule, or of this shard; else None."""
+    if isinstance(plan.spec.merge, DeDLOC) != (outcome.gradient is not None):
+        found, rule = "parameters" if outcome.gradient is None else "a gradient", plan.spec.merge
+        return f"it holds {found}: not what the rule {rule.rule} merges"
+    most = shard_samples(plan, item)
+    if outcome.samples > most:
+        return f"it says {outcome.samples} samples: its shard has {most}"
+    return None
 
 
 def _too_early(staleness: int) -> str | None:
@@ -232,9 +265,10 @@ def _facts(draft: _Draft, before: Head, recipe: Recipe) -> dict[str, Any]:
         "refused": tuple(draft.refused),
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
+        "late": tuple(draft.late),
         "dropped": draft.dropped,
     }
     if draft.merges:
-        last = is_last(draft.head, draft.plan)
+        last = nothing_follows(draft.head, draft.plan)
         facts |= merge_facts(before, draft.merged, recipe, last=last, closes=draft.closes)
     return facts

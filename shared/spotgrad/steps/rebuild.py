@@ -13,6 +13,7 @@ from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.recipe import SERVER
 from spotgrad.protocol.result import Initialized, ResultMetadata
 from spotgrad.protocol.tensors import TensorFile, decode, digest
+from spotgrad.steps.contribution import contribution
 from spotgrad.steps.model_file import first_bodies, gather, merged_bodies, roles_of
 from spotgrad.steps.shelf import Shelf
 
@@ -30,7 +31,7 @@ def rebuild(store: ObjectReader, entry: LedgerEntry, shelf: Shelf) -> dict[str, 
     if recipe is None:
         raise Malformed(f"ledger entry {entry.revision}: it merges nothing, yet names a version")
     objects = _objects(entry, shelf)
-    clients = [_checked(store, row.key, row.sha256).tensors for row in entry.merged]
+    clients = [_checked(store, row.key, row.sha256) for row in entry.merged]
     inputs = gather(
         recipe,
         {name: file.tensors for name, file in objects.items()},
@@ -63,8 +64,9 @@ def _base(entry: LedgerEntry, number: int, shelf: Shelf) -> Tensors:
     return shelf.version(entry.base_key(number)).tensors
 
 
-def _checked(store: ObjectReader, key: str, sha256: str) -> TensorFile:
+def _checked(store: ObjectReader, key: str, sha256: str) -> Tensors:
     body = store.get(key).body
     if digest(body) != sha256:
         raise Malformed(f"{key}: its bytes are not those that were merged")
-    return decode(body)
+    file = decode(body)
+    return contribution(ResultMetadata.from_header(file.metadata), file)

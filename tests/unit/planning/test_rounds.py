@@ -7,9 +7,10 @@ import pytest
 
 from spotgrad.errors import NotOpen
 from spotgrad.planning.fold import count_merged, drop
-from spotgrad.planning.rounds import due, leave_behind
+from spotgrad.planning.rounds import due, leave_behind, nothing_follows
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import open_items
+from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import Fault, Head
 from spotgrad.protocol.plan import JobPlan
 from tests.builders import begun, dead, evaluation, item, job_plan, names, planned_head, train
@@ -157,3 +158,27 @@ def test_without_an_open_epoch_nobody_is_dropped() -> None:
     assert leave_behind(head, plan) == (head, ())
     assert due(planned_head(plan), plan, LATER, results=1) is None
     assert item(0, "initialize") in list(open_items(planned_head(plan)))
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+def merged_up_to(head: Head, epoch: int, merged: int) -> Head:
+    (progress,) = head.epochs
+    update = {"epoch": epoch, "merged": Bitmap.of(range(merged))}
+    return head.model_copy(update={"epochs": (progress.model_copy(update=update),)})
+
+
+@pytest.mark.parametrize(("epoch", "merged", "last"), [(1, 4, False), (2, 3, False), (2, 4, True)])
+def test_the_last_result_is_that_of_the_last_epoch(epoch: int, merged: int, *, last: bool) -> None:
+    plan = job_plan()
+    assert nothing_follows(merged_up_to(begun(plan), epoch, merged), plan) is last
+
+
+def test_a_redriven_subtask_alone_may_be_the_last() -> None:
+    plan = job_plan()
+    (progress,) = begun(plan).epochs
+    head = begun(plan).model_copy(update={"epochs": (), "late": (progress,)})
+    assert not nothing_follows(head, plan)
+    whole = progress.model_copy(update={"merged": Bitmap.of(range(4))})
+    assert nothing_follows(head.model_copy(update={"late": (whole,)}), plan)

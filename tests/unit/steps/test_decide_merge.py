@@ -7,29 +7,8 @@ import pytest
 from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.recipe import Recipe
-from spotgrad.steps.decide_merge import decide_merge, is_last
+from spotgrad.steps.decide_merge import decide_merge
 from tests.builders import Bench, begun, job_plan, planned_head, train
-
-
-def merged_up_to(head: Head, epoch: int, merged: int) -> Head:
-    (progress,) = head.epochs
-    update = {"epoch": epoch, "merged": Bitmap.of(range(merged))}
-    return head.model_copy(update={"epochs": (progress.model_copy(update=update),)})
-
-
-@pytest.mark.parametrize(("epoch", "merged", "last"), [(1, 4, False), (2, 3, False), (2, 4, True)])
-def test_the_last_result_is_that_of_the_last_epoch(epoch: int, merged: int, *, last: bool) -> None:
-    plan = job_plan()
-    assert is_last(merged_up_to(begun(plan), epoch, merged), plan) is last
-
-
-def test_a_redriven_subtask_alone_may_be_the_last() -> None:
-    plan = job_plan()
-    (progress,) = begun(plan).epochs
-    head = begun(plan).model_copy(update={"epochs": (), "late": (progress,)})
-    assert not is_last(head, plan)
-    whole = progress.model_copy(update={"merged": Bitmap.of(range(4))})
-    assert is_last(head.model_copy(update={"late": (whole,)}), plan)
 
 
 def test_nothing_to_merge_is_an_empty_recipe() -> None:
