@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
 from spotgrad.merging import dc_asgd
+from spotgrad.merging.optimizers import adamw, gradient, lamb, sgd
 
 Numbers = Mapping[str, tuple[float, ...]]
 Blocks = Mapping[str, NDArray[Any]]
@@ -26,7 +27,10 @@ Measure = Callable[[Numbers, Blocks], Numbers]
 
 @dataclass(frozen=True)
 class Function:
-    """A block function, and the sums that it is told beside the recipe's numbers."""
+    """A block function, and the sums that it is told beside the recipe's numbers.
+
+    Of the tensor at hand ``apply`` and ``of_tensor`` are also told the number of ``dimensions``.
+    """
 
     apply: BlockFunction
     of_model: Measure | None = None
@@ -35,7 +39,12 @@ class Function:
     """Summed over the tensor at hand; it is told the sums of the model already."""
 
 
-FUNCTIONS: Mapping[str, Function] = {dc_asgd.NAME: Function(dc_asgd.correct)}
+FUNCTIONS: Mapping[str, Function] = {
+    dc_asgd.NAME: Function(dc_asgd.correct),
+    sgd.NAME: Function(sgd.step, of_model=gradient.squares),
+    adamw.NAME: Function(adamw.step, of_model=gradient.squares),
+    lamb.NAME: Function(lamb.step, of_model=gradient.squares, of_tensor=lamb.norms),
+}
 
 
 def function_of(name: str) -> Function:

@@ -173,12 +173,13 @@ class _Kernel:
         return made
 
     def _numbers(self, function: Function, name: str) -> Numbers:
-        """Return what the function is told: the recipe's numbers, and what it has measured."""
+        """Return what the function is told: the recipe's numbers, the tensor's, and its sums."""
         if self._of_model is None:
             own = [each for each in self.inputs[SERVER] if self._is_parameter(each)]
             names = [each for each in own if self._role(each) != "alias"]  # a twin counts once
             self._of_model = self._measured(function.of_model, self._recipe.numbers, *names)
-        numbers = {**self._recipe.numbers, **self._of_model}
+        dimensions = (float(self.inputs[SERVER][name].ndim),)
+        numbers = {**self._recipe.numbers, **self._of_model, "dimensions": dimensions}
         return {**numbers, **self._measured(function.of_tensor, numbers, name)}
 
     def _measured(self, measure: Measure | None, numbers: Numbers, *names: str) -> Numbers:

@@ -79,3 +79,23 @@ def test_a_sum_over_a_model_has_the_same_bits_at_any_block_size(
         for size in (800, 4096, 262_144)
     }
     assert len(made) == 1
+
+
+def test_a_function_is_told_how_many_dimensions_a_tensor_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def count(numbers: Numbers, blocks: Blocks) -> Blocks:
+        told = numbers["dimensions"][0] + numbers["told"][0]
+        return {"server": np.full_like(blocks["server"], told)}
+
+    counting = Function(count, of_tensor=lambda numbers, _: {"told": numbers["dimensions"]})
+    monkeypatch.setattr(functions, "FUNCTIONS", {"counting": counting})
+    shapes: dict[str, tuple[int, ...]] = {"scalar": (), "bias": (1,), "matrix": (1, 1)}
+    server = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    recipe = Recipe(outputs={"server": Blend(buffers={})}, function="counting")
+    made = follow(recipe, {"server": server}, {})["server"]
+    assert {name: float(tensor.sum()) for name, tensor in made.items()} == {
+        "scalar": 0.0,
+        "bias": 2.0,
+        "matrix": 4.0,
+    }
