@@ -186,6 +186,30 @@ def diloco(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> 
     window.clear()
 
 
+def dedloc(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> None:
+    """What comes in is a gradient; LAMB in its paper's letters, without decay."""
+    del k
+    window: list[Arrival] = server.kept.setdefault("window", [])
+    window.append(one)
+    if len(window) < 6:
+        return
+    mass = [each.samples for each in window]
+    g = np.average([each.w for each in window], axis=0, weights=mass)
+    optimizer = options["optimizer"]
+    t = server.kept["t"] = server.kept.get("t", 0) + 1
+    if optimizer["name"] == "sgd":
+        update = server.kept["m"] = optimizer["momentum"] * server.kept.get("m", 0.0) + g
+    else:
+        m = server.kept["m"] = 0.9 * server.kept.get("m", 0.0) + 0.1 * g
+        v = server.kept["v"] = 0.999 * server.kept.get("v", 0.0) + 0.001 * g**2
+        r = m / (1 - 0.9**t) / (np.sqrt(v / (1 - 0.999**t)) + optimizer["eps"])
+        update = np.linalg.norm(server.w) / np.linalg.norm(r) * r
+    server.w = server.w - optimizer["lr"] * update
+    server.bn = np.average([each.bn for each in window], axis=0, weights=mass)
+    server.version += 1
+    window.clear()
+
+
 STEPS: dict[str, Step] = {
     "vc-asgd": vc_asgd,
     "fedasync": fedasync,
@@ -197,4 +221,5 @@ STEPS: dict[str, Step] = {
     "fedbuff": fedbuff,
     "fedavg": fedavg,
     "diloco": diloco,
+    "dedloc": dedloc,
 }

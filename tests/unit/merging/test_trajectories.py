@@ -47,6 +47,9 @@ def test_it_is_right(name: str) -> None:
         ("delayed_nesterov_spread", "momentum", "m"),
         ("diloco", "momentum", "m"),
         ("diloco_samples", "momentum", "m"),
+        ("dedloc_sgd", "momentum", "m"),
+        ("dedloc_lamb", "exp_avg", "m"),
+        ("dedloc_lamb", "exp_avg_sq", "v"),
     ],
 )
 def test_what_a_rule_keeps_is_right(name: str, kept: str, letter: str) -> None:

@@ -33,6 +33,22 @@ CASES: dict[str, dict[str, Any]] = {
     "fedavg": {"rule": "fedavg"},
     "diloco": {"rule": "diloco"},
     "diloco_samples": {"rule": "diloco", "eta": 1.0, "momentum": 0.5, "weigh": "samples"},
+    "dedloc_sgd": {
+        "rule": "dedloc",
+        "target_batch_size": 60,
+        "optimizer": {"name": "sgd", "lr": 0.5, "momentum": 0.9},
+    },
+    "dedloc_lamb": {
+        "rule": "dedloc",
+        "target_batch_size": 60,
+        "optimizer": {
+            "name": "lamb",
+            "lr": 0.125,
+            "eps": 1e-6,
+            "weight_decay": 0,
+            "max_grad_norm": None,
+        },
+    },
     "ema": {"rule": "vc-asgd", "ema": 0.9},
 }
 
