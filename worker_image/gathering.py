@@ -79,9 +79,7 @@ class Gathering(Training):
         if not samples:
             raise Unsupported("training_step returned no loss for any batch: there is no gradient")
         arrays: dict[str, Any] = {
-            name: array
-            for name, array in arrays_of(self._task).items()
-            if roles[name] == "buffer"
+            name: array for name, array in arrays_of(self._task).items() if roles[name] == "buffer"
         }
         for name, parameter in self._task.named_parameters(remove_duplicate=False):
             if roles.get(name) in ("parameter", "alias"):

@@ -6,9 +6,9 @@ numbers; the ``WORDS`` most frequent words have one of their own, the others sha
 
 import re
 from collections import Counter
+from pydoc_data.topics import topics
 
 import numpy as np
-from pydoc_data.topics import topics
 
 SHARDS = 24
 SEGMENT = 24

@@ -89,7 +89,7 @@ class _OneMessage:
 class Collaboration:
     """``paces``: how many subtasks each worker does in a round; ``leaves``: who is told to leave in
     the midst of which of its subtasks (counted from 0), and is gone afterwards.
-    """  # noqa: D205 - the sentence is one
+    """
 
     paces: Sequence[int]
     leaves: Mapping[int, int] = field(default_factory=dict)
@@ -113,7 +113,9 @@ class Collaboration:
         try:
             for round_ in range(10_000):
                 if self.head.ended:
-                    return dict(decode(self.store.get(self.head.objects["server"].key).body).tensors)
+                    return dict(
+                        decode(self.store.get(self.head.objects["server"].key).body).tensors
+                    )
                 self._round(round_)
         finally:
             self._code.close()

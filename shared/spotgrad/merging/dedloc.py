@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from spotgrad.merging.combination import ZERO, client_of
 from spotgrad.merging.occasion import Contribution, Occasion
-from spotgrad.merging.optimizers.numbers import GRADIENT, numbers_of, states_of
+from spotgrad.merging.optimizers.gradient import GRADIENT
+from spotgrad.merging.optimizers.told import numbers_of, objects_of
 from spotgrad.merging.round import Round
 from spotgrad.protocol.merge import DeDLOC
 from spotgrad.protocol.recipe import MASS, SERVER, WINDOW, Blend, Recipe
@@ -32,7 +33,7 @@ def recipe(merge: DeDLOC, occasion: Occasion, batch: Sequence[Contribution]) -> 
         return _remembering(under_way.kept(), steps)
     step = steps + 1
     ended = under_way.closed(ZERO)
-    states = {name: Blend() for name in states_of(merge.optimizer)}
+    states = {name: Blend() for name in objects_of(merge.optimizer)}
     taken = ended.model_copy(
         update={
             "outputs": {SERVER: Blend(buffers=ended.outputs[SERVER].buffers)} | states,

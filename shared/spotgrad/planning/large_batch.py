@@ -1,8 +1,8 @@
 """Large batches of gradients: how full the step at hand is, and what it still needs (DeDLOC).
 
-Not the step (``merging.dedloc``). Invariant: where late gradients are dropped, no more goes out than
-the step at hand needs, and the step waits for what is out. So nobody computes in vain, and which
-samples a step is made of depends on the job alone, never on who works or how fast.
+Not the step (``merging.dedloc``). Invariant: where late gradients are dropped, no more goes out
+than the step at hand needs, and the step waits for what is out. So nobody computes in vain, and
+which samples a step is made of depends on the job alone, never on who works or how fast.
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,13 +2,9 @@
 
 from typing import Any
 
-import pytest
-
-from spotgrad.protocol.bitmap import Bitmap
-from spotgrad.protocol.head import Head
 from spotgrad.protocol.recipe import Recipe
 from spotgrad.steps.decide_merge import decide_merge
-from tests.builders import Bench, begun, job_plan, planned_head, train
+from tests.builders import Bench, job_plan, planned_head, train
 
 
 def test_nothing_to_merge_is_an_empty_recipe() -> None:
