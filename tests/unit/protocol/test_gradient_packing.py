@@ -26,8 +26,7 @@ SHAPES = array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=5) | st.sampl
 
 
 def tensors(elements: st.SearchStrategy[float]) -> st.SearchStrategy[Tensor]:
-    found: st.SearchStrategy[Tensor] = arrays(np.float32, SHAPES, elements=elements)
-    return found
+    return arrays(np.float32, SHAPES, elements=elements)
 
 
 def bound(codec: str, x: Tensor, parts: dict[str, Tensor], packing: Packing) -> Tensor:
@@ -41,7 +40,7 @@ def bound(codec: str, x: Tensor, parts: dict[str, Tensor], packing: Packing) -> 
     if codec == "int8-blockwise":
         return parts["absmax"][row] / 254.0 + rounded
     mean, deviation = parts["mean"][row], parts["deviation"][row].astype(np.float64)
-    return np.abs(x - mean) * 2.0**-11 + deviation * 2.0**-25 + rounded
+    return np.asarray(np.abs(x - mean) * 2.0**-11 + deviation * 2.0**-25 + rounded)
 
 
 @pytest.mark.parametrize("codec", sorted(PACKINGS))
