@@ -13,7 +13,8 @@ import torch
 from torch import nn
 
 from spotgrad.errors import Unsupported
-from spotgrad.protocol.gradient_codec import Codec, encode
+from spotgrad.protocol.gradient_codec import encode
+from spotgrad.protocol.gradient_packing import Codec
 from spotgrad.protocol.job import Optimizer as OptimizerSpec
 from spotgrad.protocol.result import Trained
 from worker_image.batches import Rows
@@ -95,8 +96,9 @@ def packed(product: Product, codec: Codec) -> Product:
     outcome = product.outcome
     if not isinstance(outcome, Trained) or outcome.gradient is None:
         return product
-    names = [name for name, role in outcome.roles.items() if role in ("parameter", "alias")]
-    return Product(
-        outcome.model_copy(update={"gradient": codec}),
-        encode(product.tensors, codec, frozenset(names)),
-    )
+    buffers = {
+        name: one for name, one in product.tensors.items() if outcome.roles[name] == "buffer"
+    }
+    gradients = {name: one for name, one in product.tensors.items() if name not in buffers}
+    said = outcome.model_copy(update={"gradient": codec})
+    return Product(said, encode(gradients, codec, buffers))

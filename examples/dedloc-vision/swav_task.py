@@ -49,7 +49,8 @@ class Swav(nn.Module):
         with torch.no_grad():
             targets = [self.assigned(first), self.assigned(second)]
         logs = [log_softmax(scores / self.temperature, dim=1) for scores in (second, first)]
-        return -sum((target * log).sum(1).mean() for target, log in zip(targets, logs)) / 2
+        pairs = zip(targets, logs, strict=True)
+        return -sum((target * log).sum(1).mean() for target, log in pairs) / 2
 
     def assigned(self, scores: torch.Tensor) -> torch.Tensor:
         """Return soft assignments whose columns are equally heavy (Sinkhorn-Knopp)."""

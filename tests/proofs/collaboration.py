@@ -94,6 +94,7 @@ class Collaboration:
     paces: Sequence[int]
     leaves: Mapping[int, int] = field(default_factory=dict)
     job: Mapping[str, Any] = field(default_factory=dict)
+    batch_seconds: float = 0.0
 
     def __post_init__(self) -> None:
         self.clock = FakeClock()
@@ -113,9 +114,8 @@ class Collaboration:
         try:
             for round_ in range(10_000):
                 if self.head.ended:
-                    return dict(
-                        decode(self.store.get(self.head.objects["server"].key).body).tensors
-                    )
+                    body = self.store.get(self.head.objects["server"].key).body
+                    return dict(decode(body).tensors)
                 self._round(round_)
         finally:
             self._code.close()
@@ -140,7 +140,13 @@ class Collaboration:
     def _turn(self, worker: int) -> None:
         stop = Stop()
         leaving = self.leaves.get(worker) == self._done[worker]
-        hooks.on_batch = lambda index: stop.request() if leaving and index == 1 else None
+
+        def on_batch(index: int) -> None:
+            self.clock.advance(self.batch_seconds)
+            if leaving and index == 1:
+                stop.request()
+
+        hooks.on_batch = on_batch
         inputs = Inputs(self.store, MemoryCache())
         options = Options(f"worker-{worker}", LEASE_SECONDS, until_idle_seconds=0.0)
         queue: Any = _OneMessage(self.queue)

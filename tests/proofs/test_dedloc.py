@@ -58,12 +58,13 @@ def single_process(optimizer: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], 
     layers = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2))
     options = {name: value for name, value in optimizer.items() if name != "name"}
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer["name"]]
-    stepper: Any = kind(layers.parameters(), **options)  # type: ignore[operator]  # a union of classes
+    stepper: Any = kind(layers.parameters(), **options)
     steps = 0
     for batch in batches():
         x, y = rows(batch)
         stepper.zero_grad()
-        nn.functional.cross_entropy(layers(x), y).backward()
+        loss: Any = nn.functional.cross_entropy(layers(x), y)
+        loss.backward()
         stepper.step()
         steps += 1
     return {f"layers.{name}": one.numpy() for name, one in layers.state_dict().items()}, steps
@@ -95,3 +96,42 @@ def test_any_crew_makes_the_steps_of_one_process(optimizer: str, crew: str) -> N
     assert distance(made, expected) < 1e-5
     assert audit(work.store, JOB).findings == ()
     assert replay(work.store, JOB, steps).same
+
+
+def proved(work: Collaboration) -> None:
+    """Every subtask was merged once, by the rule, and every version can be rebuilt."""
+    assert work.head.state == "SUCCEEDED"
+    report = audit(work.store, JOB)
+    assert (report.findings, report.results_merged) == ((), EPOCHS * len(SHARDS))
+    assert replay(work.store, JOB, work.head.version).same
+
+
+@pytest.mark.parametrize(
+    ("codec", "far"), [("fp16", 2e-3), ("scaled-fp16", 2e-3), ("int8-blockwise", 5e-2)]
+)
+def test_a_compressed_gradient_leads_to_about_the_same_place(codec: str, far: float) -> None:
+    expected, steps = single_process(OPTIMIZERS["sgd"])
+    work = Collaboration([1, 2], {}, job(OPTIMIZERS["sgd"], compression=codec))
+    made = work.run()
+    proved(work)
+    assert work.head.version == steps
+    assert 0 < distance(made, expected) < far
+
+
+def test_where_late_gradients_count_nobody_waits_and_what_is_too_late_is_computed_again() -> None:
+    how = job(OPTIMIZERS["sgd"], late="next-step") | {"schedule": {"issue": "rolling"}}
+    work = Collaboration([2, 3, 4], {1: 10}, how)
+    work.run()
+    proved(work)
+    assert work.head.counts.late > 0
+    assert work.head.dead == ()
+
+
+def test_a_time_slice_fills_batches_with_parts_of_shards() -> None:
+    """After two batches of three samples, four seconds, a worker sends what it has."""
+    how = job(OPTIMIZERS["sgd"]) | {"local": {"batch_size": 3, "time_slice": "4s"}}
+    work = Collaboration([1, 2], {}, how, batch_seconds=2.0)
+    work.run()
+    proved(work)
+    seen = EPOCHS * sum(min(samples, 6) for samples in SHARDS)
+    assert work.head.version == pytest.approx(seen / TARGET, rel=0.2)

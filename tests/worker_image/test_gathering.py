@@ -29,7 +29,7 @@ class Plain(nn.Module):
         self.first = nn.Linear(3, 4)
         self.last = nn.Linear(4, 2)
         self.unused = nn.Linear(2, 2)
-        self.last.bias.requires_grad_(requires_grad=False)
+        self.last.bias.requires_grad = False
 
     def forward(self, x: torch.Tensor) -> Any:
         return self.last(torch.tanh(self.first(x)))
@@ -140,7 +140,7 @@ def test_gradients_alone_are_packed() -> None:
     assert product is not None
     outcome, tensors = contribution(packed(product, "fp16"))
     assert outcome.gradient == "fp16"
-    assert tensors["layers.0.weight"].dtype == np.float16
-    assert tensors["layers.1.running_mean"].dtype == np.float32
+    assert tensors["fp16/values/layers.0.weight"].dtype == np.float16
+    assert tensors["as-is/values/layers.1.running_mean"].dtype == np.float32
     first = Product(Initialized(roles={}), {})
     assert packed(first, "fp16") is first

@@ -27,7 +27,7 @@ def contribution(metadata: ResultMetadata, file: TensorFile) -> Tensors:
     outcome = metadata.outcome
     if not isinstance(outcome, Trained) or outcome.gradient is None:
         return file.tensors
-    return decode(file.tensors, outcome.gradient)
+    return decode(file.tensors)
 
 
 def inspect_gradient(
