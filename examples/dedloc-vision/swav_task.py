@@ -26,16 +26,22 @@ class Swav(nn.Module):
         self.temperature, self.epsilon, self.iterations = temperature, epsilon, iterations
         self.encoder = nn.Sequential(
             nn.Conv2d(1, 16, kernel_size=3, padding=1),
-            nn.GroupNorm(4, 16),
+            nn.BatchNorm2d(16),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Conv2d(16, 32, kernel_size=3, padding=1),
-            nn.GroupNorm(4, 32),
+            nn.BatchNorm2d(32),
             nn.ReLU(),
             nn.MaxPool2d(2),
             nn.Flatten(),
         )
-        self.project = nn.Sequential(nn.Linear(128, 64), nn.ReLU(), nn.Linear(64, features))
+        self.project = nn.Sequential(
+            nn.Linear(128, 64),
+            nn.BatchNorm1d(64),
+            nn.ReLU(),
+            nn.Linear(64, features),
+            nn.BatchNorm1d(features, affine=False),  # spreads them: a collapse is no way out
+        )
         self.prototypes = nn.Linear(features, prototypes, bias=False)
 
     def scores(self, views: torch.Tensor) -> torch.Tensor:
