@@ -29,9 +29,8 @@ STEPS: Final = 127
 NOT_FINITE: Final = -128
 """The code of 8 bits that no number takes."""
 
-_SPAN = 64 * BLOCK  # elements; whole blocks
+_SPAN = 64 * BLOCK  # elements
 _HALF, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
-_Span = tuple[slice, NDArray[np.intp]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Packing:
 
     def rows(self, shape: Shape) -> int:
         """Return how many rows a tensor of this shape has."""
-        return -(-prod(shape) // max(1, self.row(shape)))
+        return _rows(prod(shape), self.row(shape))
 
 
 def _scaled_row(shape: Shape) -> int:
@@ -61,9 +60,8 @@ def _block_row(_: Shape) -> int:
 def _pack_plainly(dtype: np.dtype[Any]) -> Callable[[Tensor], Parts]:
     def pack(tensor: Tensor) -> Parts:
         packed = np.empty(tensor.shape, dtype)
-        source, target = _flat(tensor), packed.reshape(-1)
-        for span, _ in _spans(tensor.size, 1):
-            target[span] = _within(source[span].astype(np.float64), dtype)
+        for block, _, target in _blocks(tensor, packed, _SPAN):
+            target[...] = _within(block, dtype)
         return {VALUES: packed}
 
     return pack
@@ -74,89 +72,88 @@ def _unpack_plainly(parts: Parts) -> Tensor:
 
 
 def _pack_scaled(tensor: Tensor) -> Parts:
-    source, row = _flat(tensor), max(1, _scaled_row(tensor.shape))
-    counts, totals, squares = (np.zeros(-(-tensor.size // row)) for _ in range(3))
-    for span, owners in _spans(tensor.size, row):
-        block = _read(source, span)
-        _add(counts, owners, np.isfinite(block))
-        _add(totals, owners, _finite(block))
-    mean = (totals / np.maximum(counts, 1)).astype(np.float32)
-    for span, owners in _spans(tensor.size, row):
-        _add(squares, owners, _finite(_read(source, span) - mean[owners]) ** 2)
-    deviation = np.sqrt(squares / np.maximum(counts, 1)).astype(np.float32)
-    packed = np.empty(tensor.shape, np.float16)
-    target, divisor = packed.reshape(-1), np.where(deviation > 0, deviation, 1).astype(np.float64)
-    for span, owners in _spans(tensor.size, row):
-        normal = (_read(source, span) - mean[owners]) / divisor[owners]
-        target[span] = _within(normal, _HALF)
+    packed, row = np.empty(tensor.shape, np.float16), _scaled_row(tensor.shape)
+    mean, deviation = _spread(tensor, packed, row)
+    divisor = np.where(deviation > 0, deviation, 1).astype(np.float64)
+    for block, rows, target in _blocks(tensor, packed, row):
+        normal = (_bounded(block) - mean[rows, None]) / divisor[rows, None]
+        target[...] = _within(normal, _HALF)
     return {VALUES: packed, MEAN: mean, DEVIATION: deviation}
 
 
+def _spread(tensor: Tensor, packed: Tensor, row: int) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation of what is finite in each row, float32."""
+    counts, totals, squares = (np.zeros(_rows(tensor.size, row)) for _ in range(3))
+    for block, rows, _ in _blocks(tensor, packed, row):
+        counts[rows] += np.isfinite(block).sum(axis=1)
+        totals[rows] += _finite(_bounded(block)).sum(axis=1)
+    mean = (totals / np.maximum(counts, 1)).astype(np.float32)
+    for block, rows, _ in _blocks(tensor, packed, row):
+        squares[rows] += np.square(_finite(_bounded(block) - mean[rows, None])).sum(axis=1)
+    return mean, np.sqrt(squares / np.maximum(counts, 1)).astype(np.float32)
+
+
 def _unpack_scaled(parts: Parts) -> Tensor:
-    shape = parts[VALUES].shape
-    mean, deviation = (parts[name].astype(np.float64) for name in (MEAN, DEVIATION))
-
-    def widen(block: Tensor, owners: Tensor) -> Tensor:
-        return block.astype(np.float64) * deviation[owners] + mean[owners]
-
-    return _unpacked(parts[VALUES], _scaled_row(shape), widen)
+    made = np.empty(parts[VALUES].shape, np.float32)
+    mean, deviation = (parts[name].astype(np.float64)[:, None] for name in (MEAN, DEVIATION))
+    for block, rows, target in _blocks(parts[VALUES], made, _scaled_row(made.shape)):
+        with np.errstate(invalid="ignore"):  # infinity by a deviation of 0
+            target[...] = _within(block * deviation[rows] + mean[rows], _SINGLE)
+    return made
 
 
 def _pack_blockwise(tensor: Tensor) -> Parts:
-    source, packed = _flat(tensor), np.empty(tensor.shape, np.int8)
-    target, absmax = packed.reshape(-1), np.zeros(-(-tensor.size // BLOCK), np.float32)
-    for span, owners in _spans(tensor.size, BLOCK):
-        block = _read(source, span)
-        starts = np.arange(0, block.size, BLOCK)
-        largest = np.maximum.reduceat(np.abs(_finite(block)), starts).astype(np.float32)
-        absmax[owners[0] : owners[-1] + 1] = largest
-        codes = np.rint(
-            _finite(block) * STEPS / np.where(largest > 0, largest, 1)[owners - owners[0]]
-        )
-        target[span] = np.where(np.isfinite(block), codes, NOT_FINITE)
+    packed, absmax = (
+        np.empty(tensor.shape, np.int8),
+        np.zeros(_rows(tensor.size, BLOCK), np.float32),
+    )
+    for block, rows, target in _blocks(tensor, packed, BLOCK):
+        numbers = _finite(_bounded(block))
+        absmax[rows] = np.abs(numbers).max(axis=1)
+        largest = absmax[rows, None].astype(np.float64)
+        codes = np.rint(numbers * STEPS / np.where(largest > 0, largest, 1))
+        target[...] = np.where(np.isfinite(block), codes, NOT_FINITE)
     return {VALUES: packed, ABSMAX: absmax}
 
 
 def _unpack_blockwise(parts: Parts) -> Tensor:
-    absmax = parts[ABSMAX].astype(np.float64)
-
-    def widen(block: Tensor, owners: Tensor) -> Tensor:
-        wide = block.astype(np.float64) * absmax[owners] / STEPS
-        return np.where(block == NOT_FINITE, np.nan, wide)
-
-    return _unpacked(parts[VALUES], BLOCK, widen)
-
-
-def _unpacked(values: Tensor, row: int, widen: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    made = np.empty(values.shape, np.float32)
-    source, target = _flat(values), made.reshape(-1)
-    for span, owners in _spans(values.size, max(1, row)):
-        with np.errstate(invalid="ignore"):  # infinity by a deviation of 0
-            target[span] = _within(widen(source[span], owners), _SINGLE)
+    made, absmax = np.empty(parts[VALUES].shape, np.float32), parts[ABSMAX].astype(np.float64)
+    for block, rows, target in _blocks(parts[VALUES], made, BLOCK):
+        numbers = _within(block * absmax[rows, None] / STEPS, _SINGLE)
+        target[...] = np.where(block == NOT_FINITE, np.nan, numbers)
     return made
 
 
-def _flat(tensor: Tensor) -> Tensor:
-    return np.ascontiguousarray(tensor).reshape(-1)
+def _rows(size: int, row: int) -> int:
+    return -(-size // max(1, row))
 
 
-def _read(source: Tensor, span: slice) -> Tensor:
-    """Return a span in float64, within the range of float32: all that can come back."""
-    return _within(source[span].astype(np.float64), _SINGLE)
+def _blocks(source: Tensor, target: Tensor, row: int) -> Iterator[tuple[Tensor, slice, Tensor]]:
+    """Yield blocks of whole rows, or of one row's part: float64, its rows, and where it belongs.
+
+    A block is two-dimensional, rows first; ``target`` is contiguous and of the shape of ``source``.
+    """
+    values, places = np.ascontiguousarray(source).reshape(-1), target.reshape(-1)
+    for span in _spans(source.size, max(1, row)):
+        rows = slice(span.start // max(1, row), _rows(span.stop, row))
+        shape = (rows.stop - rows.start, -1)
+        yield values[span].astype(np.float64).reshape(shape), rows, places[span].reshape(shape)
 
 
-def _spans(size: int, row: int) -> Iterator[_Span]:
-    """Yield each span of a tensor, and the row that each of its elements belongs to."""
-    for first in range(0, size, _SPAN):
-        last = min(first + _SPAN, size)
-        yield slice(first, last), np.arange(first, last) // row
+def _spans(size: int, row: int) -> Iterator[slice]:
+    """Yield spans of whole rows; of a row that is longer than a span, or cut short, its parts."""
+    many = row * max(1, _SPAN // row)
+    for first in range(0, size, many):
+        last = min(first + many, size)
+        cut = last - (last - first) % row
+        for begin, end in ((first, cut), (cut, last)):
+            for start in range(begin, end, _SPAN):
+                yield slice(start, min(start + _SPAN, end))
 
 
-def _add(totals: Tensor, owners: Tensor, terms: Tensor) -> None:
-    """Add each term to its row's total."""
-    first = owners[0]
-    found = np.bincount(owners - first, weights=terms)
-    totals[first : first + found.size] += found
+def _bounded(block: Tensor) -> Tensor:
+    """Return the block within the range of float32: no more can come back."""
+    return _within(block, _SINGLE)
 
 
 def _finite(block: Tensor) -> Tensor:

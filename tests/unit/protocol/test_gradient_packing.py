@@ -86,7 +86,9 @@ def test_beside_the_values_lies_one_number_per_row(codec: str, tensor: Tensor) -
 
 
 @pytest.mark.parametrize("codec", sorted(PACKINGS))
-@pytest.mark.parametrize("shape", [(3, 100_000), (1_000, 300), (1_000, 300, 1), (5, 3, 0)])
+@pytest.mark.parametrize(
+    "shape", [(3, 100_000), (2, 300_000), (1_000, 300), (1_000, 300, 1), (5, 3, 0)]
+)
 def test_tensors_longer_than_a_span(codec: str, shape: tuple[int, ...]) -> None:
     packing = PACKINGS[codec]
     generator = np.random.default_rng(1)
