@@ -40,7 +40,7 @@ def plan_record(record: SQSRecord) -> None:  # Powertools passes it by this very
 
 def plan(key: str) -> None:
     job, seconds = JobFileKey.parse(key).job, settings.function_timeout_seconds
-    planned = plan_job(root().world, job, planning_seconds=seconds)
+    planned = plan_job(root().world, job, planning_seconds=seconds, offers=root().offers)
     logger.info(planned.outcome, job=job, reason=planned.reason)
     metrics.add_metric("JobFiles", MetricUnit.Count, planned.outcome == "planned")
 

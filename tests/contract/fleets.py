@@ -14,7 +14,7 @@ from spotgrad.aws.batch import BatchFleet
 from spotgrad.aws.clients import Clients
 from spotgrad.ports import WorkerFleet
 from tests.fakes.environment import DUMMY
-from tests.fakes.fleet import FakeFleet
+from tests.fakes.fleet import SPOT, FakeFleet
 
 NUMBERS = itertools.count(1)
 ACCOUNT = "123456789012"  # moto's
@@ -68,7 +68,7 @@ class MotoYard:
     def __init__(self, clients: Clients, endpoint: str) -> None:
         queue, definition = make_fleet(endpoint, f"contract-{next(NUMBERS)}")
         self._queue = queue
-        self._fleet = BatchFleet(clients.batch, queue, definition)
+        self._fleet = BatchFleet(clients.batch, queue, definition, SPOT)
 
     @property
     def fleet(self) -> WorkerFleet:

@@ -10,6 +10,12 @@ from spotgrad.planning.fleet import FleetView
 from tests.contract.fleets import Yard
 
 
+def test_what_it_offers_stays_the_same(yard: Yard) -> None:
+    before = yard.fleet.offer
+    yard.fleet.start(1)
+    assert yard.fleet.offer == before
+
+
 def test_nobody_is_there_before_the_first_start(yard: Yard) -> None:
     assert yard.fleet.look() == FleetView()
 

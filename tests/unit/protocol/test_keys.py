@@ -46,8 +46,7 @@ TABLE: list[tuple[Key, str]] = [
     (keys.ActiveKey("9-lives"), "active/9-lives"),
     (keys.AnnouncedKey("digits"), "state/digits/announced.json"),
     (keys.ExpiringKey("9-lives"), "expiring/9-lives"),
-    (keys.FleetKey(), "fleet/workers.json"),
-    (keys.ReportKey("d"), "reports/d/index.html"),
+    (keys.FleetKey("spot"), "fleet/spot.json"),
 ]
 KINDS: list[type[Key]] = [
     kind

@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from spotgrad.errors import ConditionFailed, NotFound, PlanningInProgress, StoreUnavailable
+from spotgrad.planning.offer import Offer
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import (
     ActiveKey,
@@ -204,6 +205,21 @@ def test_a_bad_job_file_leaves_a_refusal_and_no_head(
     del after[REFUSED]
     assert after == before
     assert bench.drain() == []
+
+
+def test_a_job_that_no_fleet_serves_is_refused(bench: Bench) -> None:
+    bench.store.put(JOB_FILE, job_file(workers={"spot": False}))
+    spot, on_demand = (Offer("some", spot=one, gpus=0) for one in (True, False))
+
+    def plan(*offers: Offer) -> Planned:
+        return plan_job(bench.world, JOB, planning_seconds=PLANNING_SECONDS, offers=offers)
+
+    planned = plan(spot)
+    assert planned.outcome == "refused"
+    assert (planned.reason or "").startswith("job file: workers.spot: false, but this fleet has")
+    assert refusal(bench).reason == planned.reason
+    assert HEAD not in bench.store.snapshot()
+    assert plan(spot, on_demand) == Planned("planned")
 
 
 def test_the_next_upload_after_a_refusal_plans_again(bench: Bench) -> None:
