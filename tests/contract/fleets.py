@@ -1,15 +1,18 @@
-"""Fleets for the contract suite: one in memory, one on moto's Batch, and how to move their workers.
+"""Fleets for the contract suite: in memory, on moto's Batch and of processes; how workers move.
 
 moto's jobs succeed as they are submitted, so this puts them where AWS would have them: the server
 runs in this process, and its jobs can be reached.
 """
 
 import itertools
+from pathlib import Path
 from typing import Any, Protocol
 
 import boto3
 from moto.batch.models import batch_backends
 
+from infra.local.environment import child_environment
+from infra.local.fleet import Fleet
 from spotgrad.aws.batch import BatchFleet
 from spotgrad.aws.clients import Clients
 from spotgrad.ports import WorkerFleet
@@ -89,6 +92,33 @@ class MotoYard:
             job.status = status
             job.job_stopped = status == "SUCCEEDED"
             job.job_stopped_reason = None
+
+
+class LocalYard:
+    """On processes of this machine, which there are places enough for."""
+
+    def __init__(self, log: Path) -> None:
+        self._fleet = Fleet(
+            8,
+            lambda name: child_environment(extra={"NAME": name}),
+            log,
+            ("obey",),
+            module="tests.infra.workers",
+        )
+
+    @property
+    def fleet(self) -> WorkerFleet:
+        return self._fleet
+
+    def settle(self) -> None:
+        """Nothing: they wait for the next time that the fleet is tended."""
+
+    def board(self) -> None:
+        self._fleet.tend()
+
+    def vanish(self) -> None:
+        self._fleet.tend()
+        self._fleet.stop()
 
 
 def make_fleet(endpoint: str, name: str) -> tuple[str, str]:

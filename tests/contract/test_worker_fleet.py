@@ -1,4 +1,4 @@
-"""What every ``WorkerFleet`` does, in memory or on AWS Batch (moto, loopback).
+"""What every ``WorkerFleet`` does: in memory, on AWS Batch (moto, loopback), as processes.
 
 moto holds no job back and throttles nobody: lists that lag and starts that break off are the strict
 fake's (tests/fakes/fleet.py), what Batch says of a job that waits is in tests/fakes/batch.py.
