@@ -15,7 +15,7 @@ from spotgrad.aws.clients import Clients, make_clients
 from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sns import SnsTopic
 from spotgrad.aws.sqs import SqsQueue
-from spotgrad.errors import SpotgradError
+from spotgrad.errors import Reject, SpotgradError
 from spotgrad.planning.offer import Offer
 from spotgrad.ports import Announcer, WorkerFleet
 from spotgrad.settings import (
@@ -25,7 +25,7 @@ from spotgrad.settings import (
     ReconcileSettings,
     Settings,
 )
-from spotgrad.steps.announce import announce
+from spotgrad.steps.announce import announce, announce_refusal
 from spotgrad.steps.tend_fleet import tend_fleet
 from spotgrad.steps.world import World
 from spotgrad.system import SystemClock, new_id
@@ -63,9 +63,9 @@ class Root:
 
     @cached_property
     def announcer(self) -> Announcer | None:
-        """Return whom changes of state are told to; None without a topic."""
+        """Return whom changes of state and refusals are told to; None without a topic."""
         told = self.settings
-        if not isinstance(told, ReconcileSettings) or not told.topic_arn:
+        if not isinstance(told, PlanSettings | ReconcileSettings) or not told.topic_arn:
             return None
         return SnsTopic(clients().sns, told.topic_arn)
 
@@ -95,6 +95,19 @@ def tend(root: Root) -> None:
     if tended.started:
         logger.info("workers started", **asdict(tended))
     metrics.add_metric("WorkersStarted", MetricUnit.Count, tended.started)
+
+
+def tell_refusal(root: Root, job: str) -> bool:
+    """Announce why the job's file was refused; return whether anybody was told just now.
+
+    Raises:
+        Retry: the topic failed: the message comes back, and the refusal is told then.
+    """
+    try:
+        return root.announcer is not None and announce_refusal(root.world, root.announcer, job)
+    except Reject as reason:  # a topic that is gone or closed to us: status tells it all the same
+        logger.warning("not announced", job=job, reason=str(reason))
+        return False
 
 
 def tell(root: Root, job: str) -> bool:

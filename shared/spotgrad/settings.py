@@ -59,6 +59,8 @@ class PlanSettings(FleetSettings):
     bucket: str = Field(min_length=3)
     subtasks_queue_url: str = Field(min_length=1)
     function_timeout_seconds: int = Field(gt=0, le=900)  # AWS Lambda's limit is 900 s
+    topic_arn: str = ""
+    """Where refusals are announced; nothing: nobody is told."""
 
 
 class AggregateSettings(Settings):

@@ -230,5 +230,18 @@ def first_commit(plan: JobPlan, world: World, control: Control) -> Successor:
 
 def _refuse(world: World, job: str, body: bytes, reason: str) -> Planned:
     refusal = Refusal(job=job, job_file_sha256=digest(body), reason=reason, at=world.clock.now())
-    world.store.put(RefusedKey(job).render(), refusal.to_json())
+    if not _is_noted(world, refusal):
+        world.store.put(RefusedKey(job).render(), refusal.to_json())
     return Planned("refused", reason)
+
+
+def _is_noted(world: World, refusal: Refusal) -> bool:
+    """Return whether this very upload has been refused before: its event came twice."""
+    key = RefusedKey(refusal.job).render()
+    noted, uploaded = _info(world, key), _info(world, JobFileKey(refusal.job).render())
+    if noted is None or uploaded is None or uploaded.modified_at > noted.modified_at:
+        return False
+    with suppress(Malformed):
+        before = find_document(world.store, key, Refusal)
+        return before is not None and before.repeats(refusal)
+    return False
