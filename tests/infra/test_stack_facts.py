@@ -18,6 +18,7 @@ AGREED_OUTPUTS = {
     *("SubtasksDeadLetterQueueUrl", "UploadsDeadLetterQueueUrl", "ResultsDeadLetterQueueUrl"),
     *("PlanFunctionName", "AggregateFunctionName", "ReconcileFunctionName"),
     *("WorkerImage", "WorkerJobQueue", "WorkerJobDefinition", "WorkerComputeEnvironment"),
+    *("WorkerOnDemandJobQueue", "DoctorPolicyArn", "UserPolicyArn"),
 }
 
 

@@ -114,15 +114,8 @@ class PartialKey(_OfAttempt):
 
 
 @dataclass(frozen=True)
-class RejectedKey(_OfAttempt):
-    """A result that the admission gate refused, kept as evidence."""
-
-    form: ClassVar[str] = "rejected/{job}/{epoch}/{subtask}/{attempt}.safetensors"
-
-
-@dataclass(frozen=True)
 class RejectionKey(_OfAttempt):
-    """Why a result was refused: the sidecar of ``RejectedKey``."""
+    """Why a result was refused; the result itself stays where its worker put it."""
 
     form: ClassVar[str] = "rejected/{job}/{epoch}/{subtask}/{attempt}.json"
 
