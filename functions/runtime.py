@@ -3,18 +3,20 @@
 Not a place for logic: a function parses its event, calls one step and answers.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics import MetricUnit
 
-from spotgrad.aws.batch import BatchFleet
+from spotgrad.aws.batch import batch_fleets
 from spotgrad.aws.clients import Clients, make_clients
 from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sns import SnsTopic
 from spotgrad.aws.sqs import SqsQueue
-from spotgrad.errors import SpotgradError
+from spotgrad.errors import Reject, SpotgradError
+from spotgrad.planning.offer import Offer
 from spotgrad.ports import Announcer, WorkerFleet
 from spotgrad.settings import (
     AggregateSettings,
@@ -23,7 +25,7 @@ from spotgrad.settings import (
     ReconcileSettings,
     Settings,
 )
-from spotgrad.steps.announce import announce
+from spotgrad.steps.announce import announce, announce_refusal
 from spotgrad.steps.tend_fleet import tend_fleet
 from spotgrad.steps.world import World
 from spotgrad.system import SystemClock, new_id
@@ -47,18 +49,23 @@ class Root:
         return World(self.store, self.subtasks, SystemClock(), new_id)
 
     @cached_property
-    def fleet(self) -> WorkerFleet | None:
-        """Return where workers are started, made when it is first asked for; None by hand."""
+    def fleets(self) -> Sequence[WorkerFleet]:
+        """Return where workers are started, made when first asked for; none by hand."""
         told = self.settings
         if not isinstance(told, FleetSettings) or not told.worker_job_queue:
-            return None
-        return BatchFleet(clients().batch, told.worker_job_queue, told.worker_job_definition)
+            return ()
+        return batch_fleets(clients().batch, told)
+
+    @property
+    def offers(self) -> Sequence[Offer]:
+        """Return what the fleets' workers run on."""
+        return [fleet.offer for fleet in self.fleets]
 
     @cached_property
     def announcer(self) -> Announcer | None:
-        """Return whom changes of state are told to; None without a topic."""
+        """Return whom changes of state and refusals are told to; None without a topic."""
         told = self.settings
-        if not isinstance(told, ReconcileSettings) or not told.topic_arn:
+        if not isinstance(told, PlanSettings | ReconcileSettings) or not told.topic_arn:
             return None
         return SnsTopic(clients().sns, told.topic_arn)
 
@@ -77,10 +84,10 @@ def make_root(settings: AggregateSettings | PlanSettings | ReconcileSettings) ->
 
 def tend(root: Root) -> None:
     """Start the workers that are missing; what fails here, the next minute does again."""
-    if root.fleet is None:
+    if not root.fleets:
         return
     try:
-        tended = tend_fleet(root.world, root.fleet)
+        tended = tend_fleet(root.world, root.fleets)
     except SpotgradError as reason:
         logger.warning("no workers started", reason=str(reason))
         metrics.add_metric("FleetFailures", MetricUnit.Count, 1)
@@ -88,6 +95,19 @@ def tend(root: Root) -> None:
     if tended.started:
         logger.info("workers started", **asdict(tended))
     metrics.add_metric("WorkersStarted", MetricUnit.Count, tended.started)
+
+
+def tell_refusal(root: Root, job: str) -> bool:
+    """Announce why the job's file was refused; return whether anybody was told just now.
+
+    Raises:
+        Retry: the topic failed: the message comes back, and the refusal is told then.
+    """
+    try:
+        return root.announcer is not None and announce_refusal(root.world, root.announcer, job)
+    except Reject as reason:  # a topic that is gone or closed to us: status tells it all the same
+        logger.warning("not announced", job=job, reason=str(reason))
+        return False
 
 
 def tell(root: Root, job: str) -> bool:

@@ -3,7 +3,6 @@
 S3 -> ``uploads`` queue -> here. Records are independent: one that raises goes back alone.
 """
 
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
@@ -12,7 +11,7 @@ from aws_lambda_powertools.utilities import batch as batches
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from functions.runtime import Root, logger, make_root, metrics, tend, tracer
+from functions.runtime import Root, logger, make_root, metrics, tell_refusal, tend, tracer
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.protocol.events import objects_created
 from spotgrad.protocol.keys import ControlKey, JobFileKey
@@ -40,14 +39,15 @@ def plan_record(record: SQSRecord) -> None:  # Powertools passes it by this very
 
 def plan(key: str) -> None:
     job, seconds = JobFileKey.parse(key).job, settings.function_timeout_seconds
-    planned = plan_job(root().world, job, planning_seconds=seconds)
-    logger.info(planned.outcome, job=job, reason=planned.reason)
+    planned = plan_job(root().world, job, planning_seconds=seconds, offers=root().offers)
+    told = planned.outcome == "refused" and tell_refusal(root(), job)
+    logger.info(planned.outcome, job=job, reason=planned.reason, told=told)
     metrics.add_metric("JobFiles", MetricUnit.Count, planned.outcome == "planned")
 
 
 def control(key: str) -> None:
     job = ControlKey.parse(key).job
-    logger.info("control file", job=job, **asdict(control_job(root().world, job)))
+    logger.info("control file", job=job, **vars(control_job(root().world, job)))
 
 
 @logger.inject_lambda_context(clear_state=True)

@@ -24,7 +24,7 @@ def root() -> Root:
 
 
 def reconcile(job: str) -> None:
-    watch = Watch(root().store, root().subtasks, settings.lease_seconds, root().fleet)
+    watch = Watch(root().store, root().subtasks, settings.lease_seconds, root().fleets)
     try:
         done = reconcile_job(root().world, watch, job)
     except SpotgradError as reason:

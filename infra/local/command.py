@@ -31,7 +31,7 @@ def local() -> None:
 def run(  # noqa: PLR0913 -- a parameter is an option
     job_file: Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")],
     *,
-    workers: Annotated[int, typer.Option(min=1, help="Worker processes.")] = 2,
+    workers: Annotated[int, typer.Option(min=1, help="Worker processes at once, at most.")] = 2,
     dataset: Annotated[
         Path | None, typer.Option(help="The data set, when it is not beside the job file.")
     ] = None,
@@ -56,6 +56,9 @@ def run(  # noqa: PLR0913 -- a parameter is an option
     )
     home = Home(options.job.spec.name)
     output = Output(as_json=as_json)
+    most = options.job.spec.workers.max
+    if workers > most:
+        output.warn(f"workers.max: {most} of {job_file.name} keeps it below --workers {workers}")
     try:
         with interruptible():
             outcome = _train(options, home, output)

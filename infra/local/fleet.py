@@ -1,16 +1,21 @@
-"""The laptop's worker fleet: ``python -m worker_image`` as many times as wanted, kept alive.
+"""The port ``WorkerFleet`` on one laptop: ``python -m worker_image``, a process a worker.
 
-AWS Batch's part in the cloud. A worker that vanishes is replaced, as a Spot instance is; workers
-that cannot even start end the run with their own last words.
+AWS Batch's part in the cloud: ``start`` is its queue, ``tend`` finds places for those that wait, as
+many as there are, and puts another in the place of one that vanished, as Batch does when Spot takes
+a machine. Workers that cannot even start end the run with their own last words.
 """
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from itertools import count
 from pathlib import Path
 
 from infra.local.child import Child
 from spotgrad.errors import Reject
+from spotgrad.planning.fleet import FleetView
+from spotgrad.planning.offer import Offer
+from spotgrad.system import SystemClock
 
 GRACE_SECONDS = 5.0
 STARTS_PER_WORKER = 50
@@ -23,11 +28,14 @@ class WorkersFailed(Reject):
 
 
 class Fleet:
-    """``size`` workers; ``tend`` replaces those that ended."""
+    """At most ``places`` workers at once; ``tend`` replaces those that ended."""
+
+    offer = Offer("local", spot=False, gpus=None)
+    """This machine stands in for every other: nobody takes it away, and it has what it has."""
 
     def __init__(
         self,
-        size: int,
+        places: int,
         environment: Callable[[str], Mapping[str, str]],
         log: Path,
         arguments: Sequence[str] = (),
@@ -35,7 +43,7 @@ class Fleet:
         module: str = WORKER,
         start: type[Child] = Child,
     ) -> None:
-        self._size = size
+        self._places = places
         self._start_child = start
         self._environment = environment
         self._log = log
@@ -43,10 +51,21 @@ class Fleet:
         self._module = module
         self._numbers = count(1)
         self._children: dict[str, Child] = {}
+        self._waiting: list[datetime] = []
+        """When each of those was started that have no place yet."""
         self._starts_in_vain = 0
         self._progress = 0
         self.started: list[int] = []
         """The process ids of all workers that ever were."""
+
+    def look(self) -> FleetView:
+        """Return how many have a place and how many wait for one."""
+        waiting_since = min(self._waiting, default=None)
+        return FleetView(len(self._children), len(self._waiting), waiting_since)
+
+    def start(self, workers: int) -> None:
+        """Let so many more come as soon as there are places: the next ``tend`` sees to it."""
+        self._waiting += [SystemClock().now()] * workers
 
     @property
     def pids(self) -> Mapping[str, int]:
@@ -54,7 +73,7 @@ class Fleet:
         return {name: child.pid for name, child in self._children.items()}
 
     def tend(self, progress: int = 0) -> int:
-        """Start what is missing; return how many workers ended since the last call.
+        """Fill the places; return how many workers ended since the last call.
 
         ``progress`` is any number that grows as the job gets on: starts are then counted anew.
 
@@ -68,8 +87,10 @@ class Fleet:
             child.end(grace_seconds=0)
             child.stdout.close()
             del self._children[name]
-        while len(self._children) < self._size:
-            self._start()
+            self._begin()
+        while self._waiting and len(self._children) < self._places:
+            self._begin()
+            del self._waiting[0]
         return len(ended)
 
     def signal(self, name: str, number: int) -> bool:
@@ -89,11 +110,11 @@ class Fleet:
         for child in self._children.values():
             child.end(grace_seconds=max(0.0, ends_at - time.monotonic()))
             child.stdout.close()
-        self._children = {}
+        self._children, self._waiting = {}, []
 
-    def _start(self) -> None:
+    def _begin(self) -> None:
         self._starts_in_vain += 1
-        if self._starts_in_vain > STARTS_PER_WORKER * self._size:
+        if self._starts_in_vain > STARTS_PER_WORKER * self._places:
             raise WorkersFailed(
                 f"workers end as fast as they start: {self._last_words()} (see {self._log})"
             )

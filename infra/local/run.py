@@ -19,13 +19,15 @@ from infra.local.stack import Stack, StackOptions, start_of
 from spotgrad.errors import NotFound, StoreUnavailable
 from spotgrad.ports import ObjectStore
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import JobFileKey
+from spotgrad.protocol.keys import FleetKey, JobFileKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.steps.change_control import change_control
 from spotgrad.steps.documents import find_head, read_plan
 from spotgrad.steps.read_status import Status, describe, read_status
 from spotgrad.steps.receipt import find_receipt
 from spotgrad.steps.submit_job import Submission, submit_job
+from spotgrad.steps.tend_fleet import tend_fleet
+from spotgrad.steps.world import World
 from spotgrad.system import SystemClock, new_id
 
 __all__ = ["LocalRun", "Outcome", "RunOptions", "Show", "local_run", "submit"]
@@ -69,6 +71,7 @@ class LocalRun:
             options.worker_arguments,
             start=start_of(options.chaos),
         )
+        self._world = World(stack.store, stack.subtasks, self._clock, new_id)
         if stack.chaos is not None:
             stack.chaos.arm_workers(self.fleet.signal)
         self._plan: JobPlan | None = None
@@ -82,7 +85,9 @@ class LocalRun:
             self._home.restore(self.stack.store)
             found = find_head(self.stack.store, self._job)
             self._ended_before = found.head.revision if found and found.head.ended else None
+            self.stack.store.delete(FleetKey(self.fleet.offer.name).render())  # they are gone
         self.stack.start()
+        self.fleet.start(1)  # its imports take as long as planning, and there will be work for it
         self.fleet.tend()
         if self._ready.dataset is None:
             change_control(self.stack.store, self._job, go_on)
@@ -127,6 +132,7 @@ class LocalRun:
     def _tend(self) -> None:
         status = self.outcome.status
         done = status.subtasks.merged + status.subtasks.dead if status else 0
+        tend_fleet(self._world, [self.fleet])
         self.outcome.workers_replaced += self.fleet.tend(done)
         self.stack.pump.check()
         if not self.stack.emulator.alive:

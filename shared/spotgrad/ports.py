@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Protocol
 
 from spotgrad.planning.fleet import FleetView
+from spotgrad.planning.offer import Offer
 
 __all__ = [
     "ABSENT",
@@ -153,7 +154,12 @@ class DeadLetters(TaskQueue, TaskGauge, Protocol):
 
 
 class WorkerFleet(Protocol):
-    """Machines on which workers run. They leave by themselves when there is nothing to do."""
+    """Machines of one kind on which workers run. Workers leave by themselves when idle."""
+
+    @property
+    def offer(self) -> Offer:
+        """Return what its workers run on; it never changes."""
+        ...
 
     def look(self) -> FleetView:
         """Return how the fleet stands."""

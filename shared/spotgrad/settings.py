@@ -36,10 +36,14 @@ class Settings(BaseModel):
 
 
 class FleetSettings(Settings):
-    """Where workers are started; nothing in both: they are started by hand."""
+    """Where workers are started; without queue and definition they are started by hand."""
 
     worker_job_queue: str = ""
     worker_job_definition: str = Field(default="", validate_default=True)
+    on_demand_job_queue: str = ""
+    """Where those are started that may not be interrupted; perhaps the same queue, perhaps none."""
+    worker_gpus: int = Field(default=0, ge=0)
+    """GPUs of each worker."""
 
     @field_validator("worker_job_definition")
     @classmethod
@@ -55,6 +59,8 @@ class PlanSettings(FleetSettings):
     bucket: str = Field(min_length=3)
     subtasks_queue_url: str = Field(min_length=1)
     function_timeout_seconds: int = Field(gt=0, le=900)  # AWS Lambda's limit is 900 s
+    topic_arn: str = ""
+    """Where refusals are announced; nothing: nobody is told."""
 
 
 class AggregateSettings(Settings):

@@ -9,28 +9,32 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = ROOT / "worker_image" / "Dockerfile"
 LOCKS = ("requirements.txt", "requirements-cuda.txt")
-TARGETS = ("cpu", "gpu")
+MACHINES = ("cpu", "gpu")
+IMAGE = "worker"
 Stage = list[tuple[str, str]]
 
 
-def stages() -> dict[str, Stage]:
-    """Return the instructions of each stage; the first is its FROM."""
+def stages(machine: str) -> dict[str, Stage]:
+    """Return the instructions of each stage as MACHINE makes it; the first is its FROM."""
     text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = re.sub(r"^(FROM .*)\$\{MACHINE\}", rf"\1{machine}", text, flags=re.MULTILINE)
     lines = [line for line in re.sub(r"\\\n\s*", " ", text).split("\n") if line.strip()]
-    found: dict[str, Stage] = {}
+    found: dict[str, Stage] = {"": []}
+    current = found[""]
     for line in lines:
         word, _, rest = line.strip().partition(" ")
         if word == "FROM":
             current = found.setdefault(rest.split(" AS ")[1], [])
         current.append((word, rest.strip()))
+    assert found.pop("") == [("ARG", "MACHINE=gpu")]
     return found
 
 
-def lineage(name: str) -> Stage:
+def lineage(machine: str, name: str = IMAGE) -> Stage:
     """Return what a stage and those that it stands on do, from the bottom."""
-    all_stages = stages()
+    all_stages = stages(machine)
     base = all_stages[name][0][1].split(" AS ")[0]
-    return (lineage(base) if base in all_stages else []) + all_stages[name]
+    return (lineage(machine, base) if base in all_stages else []) + all_stages[name]
 
 
 def last(word: str, stage: Stage) -> str:
@@ -42,9 +46,9 @@ def pins(lock: str) -> dict[str, str]:
     return dict(re.findall(r"^([a-z0-9_.-]+)==(\S+)", text, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_worker_is_no_root_and_the_child_of_tini(target: str) -> None:
-    stage = lineage(target)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_worker_is_no_root_and_the_child_of_tini(machine: str) -> None:
+    stage = lineage(machine)
     assert int(last("USER", stage)) >= 10_000
     assert [word for word, _ in stage][-3:] == ["USER", "HEALTHCHECK", "ENTRYPOINT"]
     entry = json.loads(last("ENTRYPOINT", stage))
@@ -53,16 +57,16 @@ def test_the_worker_is_no_root_and_the_child_of_tini(target: str) -> None:
     assert not [rest for word, rest in stage if word == "CMD"]  # the job definition gives the words
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_its_health_is_asked_of_the_worker(target: str) -> None:
-    command = last("HEALTHCHECK", lineage(target)).partition("CMD ")[2]
+@pytest.mark.parametrize("machine", MACHINES)
+def test_its_health_is_asked_of_the_worker(machine: str) -> None:
+    command = last("HEALTHCHECK", lineage(machine)).partition("CMD ")[2]
     assert json.loads(command)[-1] == "worker_image.health"
     assert (ROOT / "worker_image" / "health.py").is_file()
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_it_says_what_it_is(target: str) -> None:
-    labels = last("LABEL", stages()[target])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_it_says_what_it_is(machine: str) -> None:
+    labels = last("LABEL", stages(machine)[IMAGE])
     names = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", labels))
     assert names == {"title", "description", "licenses", "version", "revision"}
     version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
@@ -70,15 +74,20 @@ def test_it_says_what_it_is(target: str) -> None:
     assert f'image.version="{version[1]}"' in labels
 
 
-def test_both_images_differ_in_base_title_and_environment_alone() -> None:
-    cpu, gpu = (re.sub(r"\b(cpu|gpu|CPU|GPU)\b", "X", json.dumps(stages()[one])) for one in TARGETS)
-    assert cpu == gpu
-    cpu_base, gpu_base = (stages()[f"{one}-base"][1:] for one in TARGETS)
-    assert cpu_base == gpu_base
+def test_the_image_is_the_last_stage_and_takes_its_machines_environment() -> None:
+    for machine in MACHINES:
+        made = stages(machine)
+        assert list(made)[-1] == IMAGE  # docker build makes it without --target
+        assert made["base"][0] == ("FROM", f"{machine}-system AS base")
+        assert made["environment"] == [("FROM", f"{machine}-environment AS environment")]
+        copied = [rest for word, rest in made[IMAGE] if word == "COPY"]
+        assert {rest.split()[0] for rest in copied} == {"--from=environment"}
+        assert ("ARG", "MACHINE") in made[IMAGE]  # a stage sees what is global only so
 
 
 def test_every_base_is_pinned_and_the_gpus_is_the_cuda_of_its_torch() -> None:
-    bases = {stage[0][1].split(" AS ")[0] for stage in stages().values()} - set(stages())
+    made = stages("gpu")
+    bases = {stage[0][1].split(" AS ")[0] for stage in made.values()} - set(made)
     assert all(re.search(r":\d", base) for base in bases), bases
     (cuda,) = [base for base in bases if base.startswith("nvidia/cuda:")]
     runtime = pins("worker_image/requirements-cuda.txt")["nvidia-cuda-runtime"]
@@ -125,7 +134,7 @@ def test_nothing_enters_the_build_unnamed() -> None:
     allowed = {rule[1:] for rule in rules if rule.startswith("!")}
     copied = {
         source.split("/")[0]
-        for stage in stages().values()
+        for stage in stages("gpu").values()
         for word, rest in stage
         if word == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]

@@ -11,7 +11,7 @@ from spotgrad.aws.s3 import S3Store
 from spotgrad.aws.sqs import SqsQueue
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.ports import ObjectSweeper
-from tests.contract.fleets import FakeYard, MotoYard, Yard
+from tests.contract.fleets import FakeYard, LocalYard, MotoYard, Yard
 from tests.contract.moto_server import clients_of, served
 from tests.contract.queues import GaugedQueue
 from tests.fakes.queue import FakeQueue
@@ -63,9 +63,14 @@ def queue(make_queue: Callable[[], GaugedQueue]) -> GaugedQueue:
     return make_queue()
 
 
-@pytest.fixture(params=["fake", "batch"])
-def yard(request: pytest.FixtureRequest) -> Yard:
+@pytest.fixture(params=["fake", "batch", "local"])
+def yard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Yard]:
     if request.param == "fake":
-        return FakeYard()
-    made: Clients = request.getfixturevalue("clients")
-    return MotoYard(made, request.getfixturevalue("moto_endpoint"))
+        yield FakeYard()
+    elif request.param == "local":
+        local = LocalYard(tmp_path / "workers.log")
+        yield local
+        local.vanish()
+    else:
+        made: Clients = request.getfixturevalue("clients")
+        yield MotoYard(made, request.getfixturevalue("moto_endpoint"))

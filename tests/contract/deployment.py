@@ -1,4 +1,7 @@
-"""A deployment on moto as ``spotgrad doctor`` sees it: stack, bucket, queues, functions, fleet."""
+"""A deployment on moto as ``spotgrad doctor`` sees it: stack, bucket, queues, functions, fleet.
+
+All have the names that CloudFormation would give them: the stack's, then the logical id.
+"""
 
 import io
 import json
@@ -38,11 +41,11 @@ class Deployer:
         )
 
     def deploy(self, stack: str, version: str) -> Deployment:
-        outputs = {"BucketName": f"{stack}-bucket"}
+        outputs = {"BucketName": _bucket_name(stack)}
         arns = self._queues(stack, outputs)
         self._bucket(outputs["BucketName"], arns)
         self._functions(stack, outputs, arns)
-        queue, definition = make_fleet(self._endpoint, stack)
+        queue, definition = make_fleet(self._endpoint, f"{stack}-JobQueue")
         outputs |= {"WorkerJobQueue": queue, "WorkerJobDefinition": definition}
         body = {
             "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
@@ -57,7 +60,7 @@ class Deployer:
 
     def stack_of_bucket(self, stack: str) -> str:
         """Make a stack that has a bucket, by the name that template.yaml gives it, and no more."""
-        bucket = f"{stack}-{ACCOUNT}-{DUMMY['AWS_REGION']}"
+        bucket = _bucket_name(stack)
         self.client("s3").create_bucket(Bucket=bucket)
         body = {
             "Resources": {"Topic": {"Type": "AWS::SNS::Topic"}},
@@ -71,13 +74,14 @@ class Deployer:
         for name in NAMES:
             dead = f"{name}DeadLetter"
             for queue in (dead, name):
-                arns[queue] = f"arn:aws:sqs:{DUMMY['AWS_REGION']}:{ACCOUNT}:{stack}-{queue}"
+                named = f"{stack}-{queue}Queue"
+                arns[queue] = f"arn:aws:sqs:{DUMMY['AWS_REGION']}:{ACCOUNT}:{named}"
                 redrive = {"deadLetterTargetArn": arns[dead], "maxReceiveCount": 5}
                 policy = {"Principal": {"Service": "s3.amazonaws.com"}, "Resource": arns[queue]}
                 statement = {"Effect": "Allow", "Action": "sqs:SendMessage", **policy}
                 own = {"Policy": json.dumps({"Version": "2012-10-17", "Statement": [statement]})}
                 own |= {} if queue == dead else {"RedrivePolicy": json.dumps(redrive)}
-                made = sqs.create_queue(QueueName=f"{stack}-{queue}", Attributes=own)
+                made = sqs.create_queue(QueueName=named, Attributes=own)
                 outputs[f"{queue}QueueUrl"] = made["QueueUrl"]
         return arns
 
@@ -118,9 +122,9 @@ class Deployer:
             AssumeRolePolicyDocument='{"Version": "2012-10-17", "Statement": []}',
         )["Role"]["Arn"]
         for name, source in (("Plan", "Uploads"), ("Aggregate", "Results"), ("Reconcile", None)):
-            outputs[f"{name}FunctionName"] = f"{stack}-{name}"
+            function = outputs[f"{name}FunctionName"] = f"{stack}-{name}Function"
             client.create_function(
-                FunctionName=f"{stack}-{name}",
+                FunctionName=function,
                 Runtime="python3.13",
                 Role=role,
                 Handler="app.handler",
@@ -128,8 +132,12 @@ class Deployer:
             )
             if source is not None:
                 client.create_event_source_mapping(
-                    FunctionName=f"{stack}-{name}", EventSourceArn=arns[source]
+                    FunctionName=function, EventSourceArn=arns[source]
                 )
+
+
+def _bucket_name(stack: str) -> str:
+    return f"{stack}-{ACCOUNT}-{DUMMY['AWS_REGION']}"
 
 
 def _zip() -> bytes:

@@ -1,20 +1,23 @@
-"""Fleets for the contract suite: one in memory, one on moto's Batch, and how to move their workers.
+"""Fleets for the contract suite: in memory, on moto's Batch and of processes; how workers move.
 
 moto's jobs succeed as they are submitted, so this puts them where AWS would have them: the server
 runs in this process, and its jobs can be reached.
 """
 
 import itertools
+from pathlib import Path
 from typing import Any, Protocol
 
 import boto3
 from moto.batch.models import batch_backends
 
+from infra.local.environment import child_environment
+from infra.local.fleet import Fleet
 from spotgrad.aws.batch import BatchFleet
 from spotgrad.aws.clients import Clients
 from spotgrad.ports import WorkerFleet
 from tests.fakes.environment import DUMMY
-from tests.fakes.fleet import FakeFleet
+from tests.fakes.fleet import SPOT, FakeFleet
 
 NUMBERS = itertools.count(1)
 ACCOUNT = "123456789012"  # moto's
@@ -68,7 +71,7 @@ class MotoYard:
     def __init__(self, clients: Clients, endpoint: str) -> None:
         queue, definition = make_fleet(endpoint, f"contract-{next(NUMBERS)}")
         self._queue = queue
-        self._fleet = BatchFleet(clients.batch, queue, definition)
+        self._fleet = BatchFleet(clients.batch, queue, definition, SPOT)
 
     @property
     def fleet(self) -> WorkerFleet:
@@ -89,6 +92,33 @@ class MotoYard:
             job.status = status
             job.job_stopped = status == "SUCCEEDED"
             job.job_stopped_reason = None
+
+
+class LocalYard:
+    """On processes of this machine, which there are places enough for."""
+
+    def __init__(self, log: Path) -> None:
+        self._fleet = Fleet(
+            8,
+            lambda name: child_environment(extra={"NAME": name}),
+            log,
+            ("obey",),
+            module="tests.infra.workers",
+        )
+
+    @property
+    def fleet(self) -> WorkerFleet:
+        return self._fleet
+
+    def settle(self) -> None:
+        """Nothing: they wait for the next time that the fleet is tended."""
+
+    def board(self) -> None:
+        self._fleet.tend()
+
+    def vanish(self) -> None:
+        self._fleet.tend()
+        self._fleet.stop()
 
 
 def make_fleet(endpoint: str, name: str) -> tuple[str, str]:

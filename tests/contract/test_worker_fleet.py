@@ -1,4 +1,4 @@
-"""What every ``WorkerFleet`` does, in memory or on AWS Batch (moto, loopback).
+"""What every ``WorkerFleet`` does: in memory, on AWS Batch (moto, loopback), as processes.
 
 moto holds no job back and throttles nobody: lists that lag and starts that break off are the strict
 fake's (tests/fakes/fleet.py), what Batch says of a job that waits is in tests/fakes/batch.py.
@@ -8,6 +8,12 @@ from datetime import timedelta
 
 from spotgrad.planning.fleet import FleetView
 from tests.contract.fleets import Yard
+
+
+def test_what_it_offers_stays_the_same(yard: Yard) -> None:
+    before = yard.fleet.offer
+    yard.fleet.start(1)
+    assert yard.fleet.offer == before
 
 
 def test_nobody_is_there_before_the_first_start(yard: Yard) -> None:

@@ -45,7 +45,7 @@ def run_and_check(
 ) -> tuple[LocalRun, Status]:
     """Run the job, prove that nothing was lost or left behind, and return how it went."""
     home = Home(NAME, folder / "home")
-    job = digits(folder / "job", epochs=epochs)
+    job = digits(folder / "job", epochs=epochs, workers=4)
     options = RunOptions(job, workers=4, chaos=chaos, server=server)
     with local_run(options, home) as run:
         watcher = Watcher(run)

@@ -27,13 +27,15 @@ DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
 NAME = "digits-cnn"
 
 
-def digits(folder: Path, *, epochs: int = 10) -> Job:
-    """Copy the example into ``folder`` and return its job with that many epochs."""
+def digits(folder: Path, *, epochs: int = 10, workers: int = 2) -> Job:
+    """Copy the example into ``folder``; return its job with so many epochs and workers."""
     shutil.copytree(DIGITS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     path = folder / "job.yaml"
     text = path.read_text(encoding="utf-8")
     assert "\nepochs: 10\n" in text
-    path.write_text(text.replace("\nepochs: 10\n", f"\nepochs: {epochs}\n"), encoding="utf-8")
+    text = text.replace("\nepochs: 10\n", f"\nepochs: {epochs}\n")
+    assert "{max: 2}" in text
+    path.write_text(text.replace("{max: 2}", f"{{max: {workers}}}"), encoding="utf-8")
     return load_job(path)
 
 

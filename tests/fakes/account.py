@@ -44,7 +44,7 @@ def queue(name: str) -> QueueFacts:
 
 
 def environment(**changes: Any) -> EnvironmentFacts:
-    healthy = EnvironmentFacts("spot", "ENABLED", "VALID", "", "SPOT", ("g4dn", "g5", "g6"))
+    healthy = EnvironmentFacts("ENABLED", "VALID", "", "spot", "SPOT", ("g4dn", "g5", "g6"))
     return replace(healthy, **changes)
 
 
@@ -93,6 +93,9 @@ class FakeAccount:
     fleet: JobQueueFacts = field(
         default_factory=lambda: JobQueueFacts("ENABLED", "VALID", "", (environment(),))
     )
+    on_demand: JobQueueFacts = field(
+        default_factory=lambda: JobQueueFacts("ENABLED", "VALID", "", (environment(kind="EC2"),))
+    )
     workers: WorkerFacts = field(default_factory=lambda: WorkerFacts(IMAGE, 4, 1))
     images: set[str] = field(default_factory=lambda: {IMAGE})
     quotas: dict[str, float] = field(default_factory=lambda: {SPOT_G: 64.0})
@@ -127,9 +130,10 @@ class FakeAccount:
 
     def job_queue(self, arn: str) -> JobQueueFacts:
         self._ask("job_queue")
-        if arn != "job-queue":
+        queues = {"job-queue": self.fleet, "on-demand": self.on_demand}
+        if arn not in queues:
             raise NotFound(f"job queue {arn}: there is none in this region")
-        return self.fleet
+        return queues[arn]
 
     def worker(self, definition: str) -> WorkerFacts:
         self._ask("worker")

@@ -9,8 +9,11 @@ from collections import Counter
 from datetime import datetime, timedelta
 
 from spotgrad.planning.fleet import FleetView
+from spotgrad.planning.offer import Offer
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faults
+
+SPOT = Offer("spot", spot=True, gpus=0)
 
 
 class FakeFleet:
@@ -18,6 +21,7 @@ class FakeFleet:
 
     Args:
         clock: runs the time until a start is listed.
+        offer: what its workers run on.
         listed_after_seconds: how long that takes.
 
     Attributes:
@@ -28,7 +32,14 @@ class FakeFleet:
         calls: number of calls by operation, failed ones included.
     """
 
-    def __init__(self, clock: FakeClock | None = None, *, listed_after_seconds: float = 0) -> None:
+    def __init__(
+        self,
+        clock: FakeClock | None = None,
+        *,
+        offer: Offer = SPOT,
+        listed_after_seconds: float = 0,
+    ) -> None:
+        self.offer = offer
         self.clock = clock or FakeClock()
         self.faults = Faults()
         self.calls: Counter[str] = Counter()

@@ -1,8 +1,10 @@
 """The functions as Lambda starts them: a cold start for each test, on moto by loopback."""
 
 import itertools
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,26 @@ def endpoint() -> Iterator[str]:
 def clients(endpoint: str) -> Iterator[Clients]:
     with clients_of(endpoint) as made:
         yield made
+
+
+@pytest.fixture
+def heard(
+    cloud: Cloud, clients: Clients, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[Any]]:
+    """A topic for the functions, and what it has said up to now."""
+    sns: Any = clients.sns
+    topic = sns.create_topic(Name=cloud.bucket)["TopicArn"]
+    url = clients.sqs.create_queue(QueueName=f"{cloud.bucket}-ear")["QueueUrl"]
+    attributes = clients.sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=attributes["Attributes"]["QueueArn"])
+    monkeypatch.setenv("SPOTGRAD_TOPIC_ARN", topic)
+
+    def said() -> list[Any]:
+        answer = clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        envelopes = [json.loads(one["Body"]) for one in answer.get("Messages", [])]
+        return [json.loads(one["Message"]) for one in envelopes]
+
+    return said
 
 
 @pytest.fixture

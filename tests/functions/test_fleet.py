@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from spotgrad.protocol.keys import FleetKey
+from spotgrad.protocol.keys import FleetKey, RefusedKey
 from spotgrad.protocol.muster import Muster
+from spotgrad.protocol.refusal import Refusal
 from tests.contract.fleets import make_fleet
 from tests.functions.cloud import JOB, Cloud
 from tests.functions.test_reconcile import TICK
@@ -29,6 +30,24 @@ def workers(cloud: Cloud, clients: Any, endpoint: str, monkeypatch: pytest.Monke
     return submitted
 
 
+@pytest.fixture
+def on_demand(
+    cloud: Cloud,
+    clients: Any,
+    endpoint: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Workers:
+    """A second queue, for jobs that may not be interrupted."""
+    queue, _ = make_fleet(endpoint, f"{cloud.bucket}-on-demand")
+    monkeypatch.setenv("SPOTGRAD_ON_DEMAND_JOB_QUEUE", queue)
+
+    def submitted() -> list[dict[str, Any]]:
+        answer = clients.batch.list_jobs(jobQueue=queue, jobStatus="SUCCEEDED")
+        return list(answer["jobSummaryList"])
+
+    return submitted
+
+
 def metrics(capsys: pytest.CaptureFixture[str]) -> Any:
     return json.loads(capsys.readouterr().out.splitlines()[-1])
 
@@ -36,8 +55,37 @@ def metrics(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_planning_starts_one_worker_for_the_initialization(cloud: Cloud, workers: Workers) -> None:
     cloud.plan(JOB)
     assert len(workers()) == 1
-    note = Muster.from_json(cloud.store.get(FleetKey().render()).body)
+    note = Muster.from_json(cloud.store.get(FleetKey("spot").render()).body)
     assert (note.workers, note.in_vain) == (1, 0)
+
+
+def test_a_job_that_may_not_be_interrupted_has_its_workers_on_demand(
+    cloud: Cloud, workers: Workers, on_demand: Workers
+) -> None:
+    cloud.call("plan", cloud.created(cloud.upload(workers={"spot": False})))
+    assert (len(workers()), len(on_demand())) == (0, 1)
+    assert [info.key for info in cloud.store.list("fleet/")] == ["fleet/on_demand.json"]
+
+
+@pytest.mark.parametrize(
+    ("asks", "reason"),
+    [
+        ({"spot": False}, "job file: workers.spot: false, but this fleet has Spot instances alone"),
+        ({"gpu": 2}, "job file: workers.gpu: 2, but a worker of this fleet has 1; ask for at most"),
+    ],
+)
+def test_what_the_fleet_has_not_is_refused_and_no_worker_is_started(
+    cloud: Cloud,
+    workers: Workers,
+    monkeypatch: pytest.MonkeyPatch,
+    asks: dict[str, Any],
+    reason: str,
+) -> None:
+    monkeypatch.setenv("SPOTGRAD_WORKER_GPUS", "1")
+    cloud.call("plan", cloud.created(cloud.upload(workers=asks)))
+    refusal = Refusal.from_json(cloud.store.get(RefusedKey(JOB).render()).body)
+    assert refusal.reason.startswith(reason)
+    assert workers() == []
 
 
 def test_a_planner_that_is_told_twice_starts_them_once(cloud: Cloud, workers: Workers) -> None:

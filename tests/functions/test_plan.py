@@ -1,6 +1,7 @@
 """``functions.plan``: what becomes of everything that can land under ``jobs/``."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -144,3 +145,25 @@ def test_while_another_upload_is_planned_the_message_goes_back(cloud: Cloud) -> 
     cloud.store.put(SpecKey(JOB).render(), other.to_json())
     assert cloud.call("plan", cloud.created(cloud.upload())) == failed(0)
     assert find_head(cloud.store, JOB) is None
+
+
+def test_a_refusal_is_published_once_for_each_upload(
+    cloud: Cloud, heard: Callable[[], list[Any]]
+) -> None:
+    """Who uploads with nothing but S3 hears of it where jobs are heard of."""
+    cloud.store.put(JobFileKey(JOB).render(), b"name: [")
+    for _ in range(2):
+        assert cloud.call("plan", cloud.created(JobFileKey(JOB).render())) == failed()
+    (said,) = heard()
+    assert said["job"] == JOB
+    assert said["reason"].startswith("job file: ")
+
+
+def test_a_refusal_stands_though_the_topic_is_gone(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SPOTGRAD_TOPIC_ARN", "arn:aws:sns:us-east-1:123456789012:gone")
+    cloud.store.put(JobFileKey(JOB).render(), b"name: [")
+    assert cloud.call("plan", cloud.created(JobFileKey(JOB).render())) == failed()
+    assert "not announced" in caplog.messages
+    assert not read_document(cloud.store, RefusedKey(JOB).render(), Refusal).told

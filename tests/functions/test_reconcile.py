@@ -1,12 +1,12 @@
 """``functions.reconcile``: every live job gets its turn, whatever becomes of the one before."""
 
 import json
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from spotgrad.aws.clients import Clients
 from spotgrad.protocol.keys import ActiveKey, HeadKey, JobFileKey, SpecKey
 from tests.functions.cloud import JOB, Cloud
 
@@ -68,25 +68,11 @@ def test_an_ended_job_is_let_go_an_hour_later(cloud: Cloud) -> None:
     assert active(cloud) == []
 
 
-def test_a_new_state_is_published_once(
-    cloud: Cloud, clients: Clients, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sns: Any = clients.sns
-    topic = sns.create_topic(Name=cloud.bucket)["TopicArn"]
-    attributes = clients.sqs.get_queue_attributes(
-        QueueUrl=clients.sqs.create_queue(QueueName=f"{cloud.bucket}-ear")["QueueUrl"],
-        AttributeNames=["QueueArn"],
-    )
-    ear = attributes["Attributes"]["QueueArn"]
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=ear)
-    monkeypatch.setenv("SPOTGRAD_TOPIC_ARN", topic)
+def test_a_new_state_is_published_once(cloud: Cloud, heard: Callable[[], list[Any]]) -> None:
     cloud.start(JOB)
     for _ in range(2):
         cloud.call("reconcile", TICK)
-    url = clients.sqs.get_queue_url(QueueName=f"{cloud.bucket}-ear")["QueueUrl"]
-    messages = clients.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
-    said = [json.loads(json.loads(one["Body"])["Message"]) for one in messages]
-    assert [(one["job"], one["state"]) for one in said] == [(JOB, "RUNNING")]
+    assert [(one["job"], one["state"]) for one in heard()] == [(JOB, "RUNNING")]
 
 
 def test_a_topic_that_is_gone_stops_nothing(

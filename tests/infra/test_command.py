@@ -106,6 +106,16 @@ def test_success_is_exit_code_0_with_lines_for_a_person(
     assert stage.runs[0].drained
 
 
+def test_more_workers_than_the_job_allows_are_said_not_to_come(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage.play(succeeded())
+    assert run("--workers", "9") == 0
+    assert capsys.readouterr().err == (
+        "warning: workers.max: 8 of job.yaml keeps it below --workers 9\n"
+    )
+
+
 def test_json_is_one_document_and_nothing_else(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:

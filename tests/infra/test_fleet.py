@@ -10,6 +10,8 @@ from infra.local import fleet as fleet_module
 from infra.local.environment import child_environment
 from infra.local.fleet import STARTS_PER_WORKER, Fleet, WorkersFailed
 from spotgrad.errors import Reject
+from spotgrad.planning.fleet import FleetView
+from spotgrad.protocol.job import Workers
 from tests.infra.conftest import is_alive
 
 MakeFleet = Callable[..., Fleet]
@@ -19,16 +21,17 @@ MakeFleet = Callable[..., Fleet]
 def make(tmp_path: Path) -> Iterator[MakeFleet]:
     fleets: list[Fleet] = []
 
-    def make(size: int, behaviour: str = "obey", *more: str) -> Fleet:
+    def make(places: int, behaviour: str = "obey", *more: str) -> Fleet:
         fleets.append(
             Fleet(
-                size,
+                places,
                 lambda name: child_environment(extra={"NAME": name}),
                 tmp_path / "logs" / "workers.log",
                 (behaviour, *more),
                 module="tests.infra.workers",
             )
         )
+        fleets[-1].start(places)
         return fleets[-1]
 
     yield make
@@ -56,6 +59,33 @@ def test_it_starts_as_many_as_wanted_each_with_a_name_of_its_own(make: MakeFleet
     before = fleet.pids
     assert fleet.tend() == 0
     assert fleet.pids == before  # all are well: nothing to do
+
+
+def test_more_than_there_are_places_for_wait(make: MakeFleet) -> None:
+    fleet = make(2)
+    fleet.start(1)
+    assert (fleet.look().running, fleet.look().coming) == (0, 3)
+    fleet.tend()
+    view = fleet.look()
+    assert (view.running, view.coming) == (2, 1)
+    assert view.waiting_since is not None
+    kill(fleet, "local-1")
+    fleet.tend()  # a place is kept for the one that had it
+    assert (fleet.look().running, fleet.look().coming) == (2, 1)
+    fleet.stop()
+    assert fleet.look() == FleetView()
+
+
+def test_fewer_than_there_are_places_stay_as_few(make: MakeFleet) -> None:
+    fleet = make(1)
+    fleet._places = 3
+    fleet.tend()
+    assert list(fleet.pids) == ["local-1"]
+
+
+def test_it_serves_every_job() -> None:
+    for asks in ({}, {"spot": False}, {"gpu": 8}):
+        assert Fleet.offer.serves(Workers.model_validate(asks))
 
 
 def test_a_dead_worker_is_replaced_and_counted(make: MakeFleet) -> None:

@@ -17,12 +17,16 @@ from spotgrad.cli.job import Job
 from spotgrad.cli.main import main
 from spotgrad.directory.store import DirectoryStore
 from spotgrad.errors import InvalidJob, SpotgradError, StoreUnavailable
+from spotgrad.planning.fleet import FleetView
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import ControlKey, HeadKey, JobFileKey
+from spotgrad.protocol.keys import ControlKey, FleetKey, HeadKey, JobFileKey
+from spotgrad.protocol.muster import Muster
 from spotgrad.steps.documents import find_head
 from spotgrad.steps.read_status import Status
+from spotgrad.system import SystemClock
 from tests.builders import JOB, Bench, job_file, train
 from tests.fakes.clock import FakeClock
+from tests.fakes.queue import FakeQueue
 from tests.fakes.store import FakeStore
 from tests.infra.jobs import plan, planned, ready, submitted, write_job
 
@@ -46,6 +50,7 @@ class FakeStack:
         self.store = store
         self.pump = FakePump()
         self.emulator = FakeEmulator()
+        self.subtasks = FakeQueue()
         self.chaos = None
         self.counts = {"SubtasksQueue": 0, "SubtasksDeadLetterQueue": 0}
         self._log = log
@@ -74,9 +79,17 @@ class FakeFleet:
 
     def __init__(self, log: list[str]) -> None:
         self.pids = {"local-1": 1, "local-2": 2}
+        self.offer = Fleet.offer
+        self.started = 0
         self.deaths: list[int] = []
         self.progress: list[int] = []
         self._log = log
+
+    def look(self) -> FleetView:
+        return FleetView(running=self.started)
+
+    def start(self, workers: int) -> None:
+        self.started += workers
 
     def tend(self, progress: int = 0) -> int:
         self.progress.append(progress)
@@ -247,6 +260,39 @@ def test_watch_shows_the_job_until_it_ends(scene: Scene) -> None:
     assert scene.shown[0][0].workers == 2
     assert scene.run.outcome.workers_replaced == 3
     assert scene.fleet.progress == [0, 0, 2, 2]  # progress keeps the fleet patient
+
+
+def test_workers_follow_the_work(job: Job, home: Home) -> None:
+    """One for the initialization before anybody knows of it, then as many as work is open for."""
+    bench = Bench()
+    scene = Scene(job, home, bench.store)
+    scene.run.begin()
+    assert scene.fleet.started == 1
+    seen: list[int] = []
+
+    def note(act: Any = None) -> None:
+        seen.append(scene.fleet.started)
+        if act is not None:
+            act()
+
+    scene.turns.coming = [
+        lambda: note(lambda: bench.start(4, workers={"max": 3}, epochs=1)),
+        note,
+        lambda: note(lambda: bench.aggregate(bench.trained(1, 0), bench.trained(1, 1))),
+        lambda: note(bench.finish),
+    ]
+    assert scene.watch().state == "SUCCEEDED"
+    assert seen == [1, 3, 3, 3]
+
+
+def test_a_resumed_run_does_not_count_the_workers_of_the_one_before(job: Job, home: Home) -> None:
+    kept = planned(job)
+    key = FleetKey("local").render()
+    kept.put(key, Muster(at=SystemClock().now(), workers=8).to_json())
+    home.save(kept)
+    scene = Scene(job, home, FakeStore(), resume=True)
+    scene.run.begin()
+    assert key not in scene.store.snapshot()
 
 
 def test_a_refused_job_ends_the_watch(scene: Scene) -> None:

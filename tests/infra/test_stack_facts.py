@@ -18,6 +18,7 @@ AGREED_OUTPUTS = {
     *("SubtasksDeadLetterQueueUrl", "UploadsDeadLetterQueueUrl", "ResultsDeadLetterQueueUrl"),
     *("PlanFunctionName", "AggregateFunctionName", "ReconcileFunctionName"),
     *("WorkerImage", "WorkerJobQueue", "WorkerJobDefinition", "WorkerComputeEnvironment"),
+    *("WorkerOnDemandJobQueue", "DoctorPolicyArn", "UserPolicyArn"),
 }
 
 
@@ -120,6 +121,23 @@ def test_without_an_image_there_is_no_fleet_and_nobody_may_start_one() -> None:
     assert stack(**FLEET).of_type("AWS::CloudFormation::Stack") == ["WorkerFleet"]
     starters = stack(**FLEET).of_type("AWS::IAM::RolePolicy")
     assert starters == ["PlanStartsWorkers", "ReconcileStartsWorkers"]
+
+
+@pytest.mark.parametrize("function", ["PlanFunction", "ReconcileFunction"])
+@pytest.mark.parametrize("capacity", ["spot", "spot-then-on-demand", "on-demand"])
+def test_functions_know_a_queue_on_demand_where_the_fleet_has_one(
+    function: str, capacity: str
+) -> None:
+    told = stack(**FLEET, Capacity=capacity)
+    variables = told.properties(function)["Environment"]["Variables"]
+    queue = variables["SPOTGRAD_ON_DEMAND_JOB_QUEUE"].argument
+    assert queue == [
+        "HasOnDemandFleet",
+        Intrinsic("GetAtt", "WorkerFleet.Outputs.OnDemandJobQueue"),
+        "",
+    ]
+    assert told.conditions["HasOnDemandFleet"] == (capacity != "spot")
+    assert not stack(Capacity=capacity).conditions["HasOnDemandFleet"]  # without an image
 
 
 def test_mail_is_sent_only_where_somebody_asked_for_it() -> None:

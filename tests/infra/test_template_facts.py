@@ -21,7 +21,7 @@ NUMBERS = pytest.mark.parametrize(
     "parameters", [{}, LOCAL_PARAMETERS], ids=["cloud defaults", "laptop"]
 )
 OUTPUTS = ["models", "state", "attempts", "partial", "rejected", "active", "expiring", "fleet"]
-OUTPUTS += ["reports", "datasets"]
+OUTPUTS += ["datasets"]
 SUFFIXES = [".yaml", ".yml", "control.json", ".safetensors", ".json", "server.safetensors"]
 
 

@@ -2,7 +2,7 @@
 
 import email
 import email.policy
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from cfnlint.api import lint_file
@@ -59,6 +59,45 @@ def test_idle_no_instance_runs(capacity: str) -> None:
 )
 def test_capacity_is_what_was_asked_for(capacity: str, kinds: list[str]) -> None:
     assert [one["Type"] for one in environments(Capacity=capacity).values()] == kinds
+
+
+@pytest.mark.parametrize(
+    ("capacity", "queues"),
+    [
+        ("spot", {"JobQueue": ["SpotEnvironment"]}),
+        (
+            "spot-then-on-demand",
+            {
+                "JobQueue": ["SpotEnvironment", "OnDemandEnvironment"],
+                "OnDemandQueue": ["OnDemandEnvironment"],
+            },
+        ),
+        ("on-demand", {"JobQueue": ["OnDemandEnvironment"]}),
+    ],
+)
+def test_what_may_not_be_interrupted_has_a_queue_without_spot(
+    capacity: str, queues: dict[str, list[str]]
+) -> None:
+    template = fleet(Capacity=capacity)
+    orders = {
+        name: template.properties(name)["ComputeEnvironmentOrder"]
+        for name in template.of_type("AWS::Batch::JobQueue")
+    }
+    assert {name: asked_in_order(template, order) for name, order in orders.items()} == queues
+    assert template.conditions["HasOnDemand"] == (capacity != "spot")  # of the output
+
+
+def asked_in_order(template: Template, order: Any) -> list[str]:
+    """The compute environments of a queue, with every If of its order decided."""
+    if isinstance(order, Intrinsic):
+        assert order.name in {"If", "Ref"}
+        if order.name == "Ref":
+            return []  # AWS::NoValue
+        name, yes, no = cast("list[Any]", order.argument)
+        return asked_in_order(template, yes if template.conditions[name] else no)
+    if isinstance(order, list):
+        return [name for one in order for name in asked_in_order(template, one)]
+    return [order["ComputeEnvironment"].argument]
 
 
 def test_spot_is_chosen_by_price_and_capacity_among_several_families() -> None:

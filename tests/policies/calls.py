@@ -2,10 +2,11 @@
 
 https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
 https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonsqs.html
+https://docs.aws.amazon.com/service-authorization/latest/reference/list_awsbatch.html
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,26 @@ ACTIONS: Mapping[tuple[str, str], str] = {
     ("sqs", "ChangeMessageVisibility"): "sqs:ChangeMessageVisibility",
     ("sqs", "GetQueueAttributes"): "sqs:GetQueueAttributes",
     ("sqs", "SendMessageBatch"): "sqs:SendMessage",
+    ("batch", "ListJobs"): "batch:ListJobs",
+    ("batch", "SubmitJob"): "batch:SubmitJob",
+    ("batch", "DescribeJobQueues"): "batch:DescribeJobQueues",
+    ("batch", "DescribeJobDefinitions"): "batch:DescribeJobDefinitions",
+    ("batch", "DescribeComputeEnvironments"): "batch:DescribeComputeEnvironments",
+    ("sns", "Publish"): "sns:Publish",
+    ("cloudformation", "DescribeStacks"): "cloudformation:DescribeStacks",
+    ("s3", "GetBucketNotificationConfiguration"): "s3:GetBucketNotification",
+    ("lambda", "GetFunctionConfiguration"): "lambda:GetFunctionConfiguration",
+    ("lambda", "ListEventSourceMappings"): "lambda:ListEventSourceMappings",
+    ("ecr", "DescribeImages"): "ecr:DescribeImages",
+    ("service-quotas", "GetServiceQuota"): "servicequotas:GetServiceQuota",
 }
 """Operations that the product uses; another one fails the test until it has its row."""
+
+FREE = {("sts", "GetCallerIdentity")}
+"""Nobody needs a permission for it.
+https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
+"""
+WHERE = "us-east-1:123456789012"
 
 
 @dataclass(frozen=True)
@@ -42,17 +61,52 @@ class Call:
 
     @property
     def needs(self) -> tuple[Need, ...]:
+        if (self.service, self.operation) in FREE:
+            return ()
         action = ACTIONS[self.service, self.operation]
-        need = Need(action, self._resource(action))
+        needs = tuple(Need(action, resource) for resource in self._resources(action))
         if "IfMatch" in self.parameters:  # S3 reads what it compares
-            return need, Need("s3:GetObject", need.resource)
-        return (need,)
+            return *needs, Need("s3:GetObject", needs[0].resource)
+        return needs
 
-    def _resource(self, action: str) -> str:
-        if self.service == "sqs":
-            return self.parameters["QueueUrl"].rpartition("/")[2]
-        bucket = f"arn:aws:s3:::{self.parameters['Bucket']}"
-        return bucket if action == "s3:ListBucket" else f"{bucket}/{self.parameters['Key']}"
+    def _resources(self, action: str) -> tuple[str, ...]:
+        """Return what the action is checked against; "*" where it knows no resources."""
+        of = RESOURCES.get(action) or RESOURCES.get(self.service)
+        return ("*",) if of is None else of(self.parameters)
+
+
+def _s3(said: Mapping[str, str]) -> tuple[str, ...]:
+    bucket = f"arn:aws:s3:::{said['Bucket']}"
+    return (f"{bucket}/{said['Key']}" if "Key" in said else bucket,)
+
+
+def _quota(said: Mapping[str, str]) -> tuple[str, ...]:
+    return (f"arn:aws:servicequotas:{WHERE}:{said['ServiceCode']}/{said['QuotaCode']}",)
+
+
+def _start(said: Mapping[str, str]) -> tuple[str, ...]:
+    queue = _logical_id(said["jobQueue"])
+    return f"WorkerFleet.Outputs.{queue}", "WorkerFleet.Outputs.JobDefinition"
+
+
+def _logical_id(name: str) -> str:
+    """Return how the templates name what the local run has not; its name here ends in that."""
+    return name.rpartition("-")[2]
+
+
+RESOURCES: Mapping[str, Callable[[Mapping[str, str]], tuple[str, ...]]] = {
+    "s3": _s3,
+    "sqs": lambda said: (said["QueueUrl"].rpartition("/")[2],),
+    "sns": lambda said: (_logical_id(said["TopicArn"]),),
+    "cloudformation": lambda said: (
+        f"arn:aws:cloudformation:{WHERE}:stack/{said['StackName']}/id",
+    ),
+    "ecr": lambda said: (f"arn:aws:ecr:{WHERE}:repository/{said['repositoryName']}",),
+    "service-quotas": _quota,
+    "batch:SubmitJob": _start,
+    "lambda:GetFunctionConfiguration": lambda said: (f"{_logical_id(said['FunctionName'])}.Arn",),
+}
+"""By action or service; what is in neither knows no resources."""
 
 
 def read_calls(folder: Path) -> Iterator[Call]:

@@ -17,6 +17,7 @@ _START = "ECS pulls the image and opens the log before our code runs"
 _EXPIRY = "reconcile deletes only what is over an hour old, or expired after days"
 _MENDS = "reconcile plans, merges and refuses what an event was lost for; none is here"
 
+_NO_RESOURCES = "what lists and describes knows no resources"
 _DEAD_LETTERS = "spotgrad dlq; no message dies in this run"
 
 JUSTIFIED: Mapping[tuple[str, str, str], str] = MappingProxyType(
@@ -36,6 +37,15 @@ JUSTIFIED: Mapping[tuple[str, str, str], str] = MappingProxyType(
                 ("xray:PutTelemetryRecords", _XRAY),
             )
         },
+        **{
+            (role, f"batch:{action}", ""): _NO_RESOURCES
+            for role in ("PlanRole", "ReconcileRole", "DoctorPolicy")
+            for action in ("ListJobs", "DescribeJobQueues", "DescribeComputeEnvironments")
+            if (role, action) != ("DoctorPolicy", "ListJobs")
+        },
+        ("DoctorPolicy", "batch:DescribeJobDefinitions", ""): _NO_RESOURCES,
+        ("DoctorPolicy", "lambda:ListEventSourceMappings", ""): _NO_RESOURCES,
+        ("DoctorPolicy", "ecr:DescribeImages", ""): "the image of this run is in no ECR",
         **{
             ("InstanceRole", action, ""): _AGENT
             for action in (
@@ -84,7 +94,7 @@ JUSTIFIED: Mapping[tuple[str, str, str], str] = MappingProxyType(
         },
         **{
             ("ReconcileRole", "s3:PutObject", f"/{prefix}/*"): _MENDS
-            for prefix in ("models", "state", "active", "rejected", "reports")
+            for prefix in ("models", "state", "active", "rejected")
         },
         (
             "ReconcileRole",
@@ -92,17 +102,9 @@ JUSTIFIED: Mapping[tuple[str, str, str], str] = MappingProxyType(
             "/active/*",
         ): "the end of a job, which a tick may miss",
         ("ReconcileRole", "s3:PutObject", "/expiring/*"): "the end of a job, which a tick may miss",
-        (
-            "ReconcileRole",
-            "s3:PutObject",
-            "/fleet/*",
-        ): "the note of workers to start: no fleet here",
-        ("ReconcileRole", "sns:Publish", ""): "a job changed its state: no topic here",
         ("ReconcileRole", "sqs:SendMessage", "SubtasksQueue"): _MENDS,
         ("PlanRole", "s3:GetObject", "/models/*"): "start_from begins with another job's model",
         ("PlanRole", "s3:PutObject", "/models/*"): "start_from begins with another job's model",
-        ("PlanRole", "s3:GetObject", "/fleet/*"): "the note of workers to start: no fleet here",
-        ("PlanRole", "s3:PutObject", "/fleet/*"): "the note of workers to start: no fleet here",
         ("PlanRole", "s3:GetObject", "/active/*"): "a conditional write to it also reads",
         ("AggregateRole", "s3:ListBucket", ""): "a missing key is answered 404 instead of 403",
         ("AggregateRole", "s3:GetObject", "/models/*"): "a cold start; a warm one remembers",

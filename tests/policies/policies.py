@@ -1,7 +1,8 @@
 """Every call of a real run is allowed by the caller's policy; every allowed action has its use.
 
 The run is the local one: the same functions, worker and command line as deployed, in processes of
-their own, which write down what they ask AWS for. Policies come from the templates.
+their own, which write down what they ask AWS for; then the same functions with a fleet and a topic
+(``tests.policies.fleet``). Policies come from the templates.
 """
 
 import os
@@ -16,7 +17,8 @@ from infra.local.home import Home
 from infra.local.run import LocalRun, RunOptions, local_run
 from spotgrad.cli.job import load_job
 from tests.e2e.commands import COMMAND, small_digits
-from tests.policies.calls import Call, read_calls
+from tests.policies.calls import Call, Need, read_calls
+from tests.policies.fleet import DOCTOR, use_fleet_and_topic
 from tests.policies.justified import JUSTIFIED, reason_for
 from tests.policies.statements import Allowed, allowed, roles_of_functions
 
@@ -38,6 +40,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
         options = RunOptions(load_job(job_file), worker_arguments=("--slow", "0.5"))
         with local_run(options, Home(NAME, folder / "home")) as run:
             use_every_command(run, job_file.parent)
+        use_fleet_and_topic(folder)
     return [call for call in read_calls(records) if call.caller]
 
 
@@ -75,6 +78,8 @@ def principal(call: Call) -> str:
     """Return whose policy counts: a function's role, the workers', or the user's."""
     if call.caller == "user":
         return USER
+    if call.caller == DOCTOR:
+        return "DoctorPolicy"
     if call.caller.startswith("local-"):
         return "WorkerRole"
     return roles_of_functions()[call.caller.rpartition("-")[0]]
@@ -86,6 +91,7 @@ def test_everybody_was_heard(calls: list[Call]) -> None:
         "AggregateRole",
         "ReconcileRole",
         "WorkerRole",
+        "DoctorPolicy",
         USER,
     }
 
@@ -117,6 +123,14 @@ def test_a_policy_that_lacks_something_is_noticed(calls: list[Call]) -> None:
     assert writes
     for call in writes:
         assert not any(row.covers(call.needs[0]) for row in without)
+
+
+@pytest.mark.parametrize("role", ["PlanRole", "ReconcileRole"])
+def test_starting_workers_and_telling_of_jobs_was_recorded(calls: list[Call], role: str) -> None:
+    made = {need for call in calls if principal(call) == role for need in call.needs}
+    outputs = ("JobQueue", "OnDemandJobQueue", "JobDefinition")
+    assert made >= {Need("batch:SubmitJob", f"WorkerFleet.Outputs.{name}") for name in outputs}
+    assert made >= {Need("batch:DescribeComputeEnvironments", "*"), Need("sns:Publish", "Topic")}
 
 
 @pytest.mark.parametrize("row", allowed(), ids=str)

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from infra.local.template import BadTemplate, Intrinsic, QueueUrl, Template, load_template
 from infra.local.topology import LOCAL_PARAMETERS, LOCAL_PSEUDO, TEMPLATE_PATH
 from tests.policies.calls import Need
 
 FLEET_PATH = TEMPLATE_PATH.parent / "infra" / "worker_fleet.yaml"
-ROLE_TYPES = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy")
+POLICY_TYPES = ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy", "AWS::IAM::RolePolicy")
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Allowed:
 @cache
 def allowed() -> tuple[Allowed, ...]:
     """Return what both templates allow their principals."""
-    parameters = {**LOCAL_PARAMETERS, "WorkerImage": "image"}  # with a fleet
+    parameters = {**LOCAL_PARAMETERS, "WorkerImage": "image", "Capacity": "spot-then-on-demand"}
     stack = load_template(TEMPLATE_PATH, parameters=parameters, pseudo=LOCAL_PSEUDO)
     return (*_rows(stack), *_rows(_fleet(stack)))
 
@@ -59,9 +59,12 @@ def _text(value: object) -> str:
 
 
 def _rows(template: Template) -> Iterator[Allowed]:
-    for kind in ROLE_TYPES:
-        for principal in template.of_type(kind):
-            for statement in _statements(template.properties(principal)):
+    for kind in POLICY_TYPES:
+        for name in template.of_type(kind):
+            properties = template.properties(name)
+            role = properties.get("RoleName")  # a policy apart counts for the role that has it
+            principal = str(role.argument) if isinstance(role, Intrinsic) else name
+            for statement in _statements(properties):
                 yield from _statement(template, principal, statement)
 
 
@@ -90,6 +93,11 @@ def _listed(value: object) -> list[Any]:
 
 def _resource(template: Template, resource: object) -> str:
     """Return the pattern; of a resource that the local run does not have, as it is written."""
+    if isinstance(resource, Intrinsic) and resource.name == "If":
+        condition, yes, no = cast("list[Any]", resource.argument)
+        return _resource(template, yes if template.conditions[condition] else no)
+    if resource == Intrinsic("Ref", "Topic"):
+        return "Topic"
     try:
         text = str(template.resolve(resource))
     except BadTemplate:

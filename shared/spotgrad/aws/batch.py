@@ -11,8 +11,10 @@ from typing import Any, Final, Protocol
 
 from spotgrad.aws.translate import translated
 from spotgrad.planning.fleet import FleetView
+from spotgrad.planning.offer import Offer
+from spotgrad.settings import FleetSettings
 
-__all__ = ["WORKER_JOB_NAME", "BatchClient", "BatchFleet"]
+__all__ = ["WORKER_JOB_NAME", "BatchClient", "BatchFleet", "batch_fleets"]
 
 WORKER_JOB_NAME: Final = "spotgrad-worker"
 # https://docs.aws.amazon.com/batch/latest/userguide/job_states.html
@@ -58,7 +60,10 @@ class BatchClient(Protocol):
 class BatchFleet:
     """Workers as jobs of ``job_definition`` in ``job_queue`` (names or ARNs)."""
 
-    def __init__(self, client: BatchClient, job_queue: str, job_definition: str) -> None:
+    def __init__(
+        self, client: BatchClient, job_queue: str, job_definition: str, offer: Offer
+    ) -> None:
+        self.offer = offer
         self._client = client
         self._job_queue = job_queue
         self._job_definition = job_definition
@@ -147,6 +152,19 @@ class BatchFleet:
         with translated(f"list the FAILED workers of {self._job_queue}"):
             answer = self._client.list_jobs(jobQueue=self._job_queue, jobStatus="FAILED")
         return [job for job in answer["jobSummaryList"] if job["jobName"] == WORKER_JOB_NAME]
+
+
+def batch_fleets(client: BatchClient, told: FleetSettings) -> Sequence[BatchFleet]:
+    """Return the fleets of a deployment, the one that is asked first first; none without one."""
+    if not told.worker_job_queue:
+        return ()
+    queues = {told.worker_job_queue: Offer("spot", spot=True, gpus=told.worker_gpus)}
+    if told.on_demand_job_queue:  # the same one, where there is no Spot at all
+        queues[told.on_demand_job_queue] = Offer("on_demand", spot=False, gpus=told.worker_gpus)
+    return [
+        BatchFleet(client, queue, told.worker_job_definition, offer)
+        for queue, offer in queues.items()
+    ]
 
 
 def _waits_since(job: Mapping[str, Any]) -> datetime:

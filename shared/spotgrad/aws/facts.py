@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 __all__ = [
     "VERSION_TAG",
     "Account",
+    "BatchFacts",
     "EnvironmentFacts",
     "FunctionFacts",
     "JobQueueFacts",
@@ -64,25 +65,37 @@ class FunctionFacts:
 
 
 @dataclass(frozen=True)
-class EnvironmentFacts:
-    """One compute environment of AWS Batch."""
+class BatchFacts:
+    """How something in AWS Batch stands, in Batch's own words."""
 
-    name: str
     state: str
     status: str
     reason: str
+
+    @property
+    def works(self) -> bool:
+        """Return whether Batch uses it."""
+        return (self.state, self.status) == ("ENABLED", "VALID")
+
+    def __str__(self) -> str:
+        """Say how it stands."""
+        return f"{self.state} and {self.status} {self.reason}".rstrip()
+
+
+@dataclass(frozen=True)
+class EnvironmentFacts(BatchFacts):
+    """One compute environment."""
+
+    name: str
     kind: str
     """SPOT or EC2 (on demand)."""
     instance_types: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class JobQueueFacts:
-    """One job queue of AWS Batch, and its environments in the order in which they are asked."""
+class JobQueueFacts(BatchFacts):
+    """One job queue, and its environments in the order in which they are asked."""
 
-    state: str
-    status: str
-    reason: str
     environments: Sequence[EnvironmentFacts] = ()
 
 

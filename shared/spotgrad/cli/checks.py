@@ -57,6 +57,12 @@ class Site:
         return self.account.job_queue(arn) if arn else None
 
     @cached_property
+    def on_demand(self) -> JobQueueFacts | None:
+        """Return the queue of workers that may not be interrupted; None without one."""
+        arn = self.stack.outputs.get("WorkerOnDemandJobQueue")
+        return self.account.job_queue(arn) if arn else None
+
+    @cached_property
     def queues(self) -> Mapping[str, QueueFacts]:
         """Return the queues and their dead-letter queues, by name."""
         names = [f"{name}{kind}" for name in QUEUES for kind in ("", "DeadLetter")]
@@ -141,18 +147,19 @@ class Site:
         return ", ".join(FED)
 
     def check_fleet(self) -> str:
-        """Return the compute environments, when the queue and all of them work."""
+        """Return the compute environments, when the queues and all of them work."""
         if self.fleet is None:
             return HAND
-        if (self.fleet.state, self.fleet.status) != ("ENABLED", "VALID"):
-            raise Trouble(
-                f"the job queue is {self.fleet.state} and {self.fleet.status} {self.fleet.reason}",
-                "enable it in the Batch console, or deploy again",
-            )
-        for one in self.fleet.environments:
-            if (one.state, one.status) != ("ENABLED", "VALID"):
+        for name, queue in (("", self.fleet), ("on-demand ", self.on_demand)):
+            if queue is not None and not queue.works:
                 raise Trouble(
-                    f"compute environment {one.name} is {one.state} and {one.status} {one.reason}",
+                    f"the {name}job queue is {queue}",
+                    "enable it in the Batch console, or deploy again",
+                )
+        for one in self.fleet.environments:
+            if not one.works:
+                raise Trouble(
+                    f"compute environment {one.name} is {one}",
                     "enable it, or mend what its reason names: role, subnets, instance types",
                 )
         return ", ".join(f"{one.name} VALID" for one in self.fleet.environments)

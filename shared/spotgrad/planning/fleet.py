@@ -37,7 +37,7 @@ class FleetView:
     waiting_since: datetime | None = None
     """Since when the one that has waited longest for a machine does."""
     obstacle: str | None = None
-    """What the provider says keeps it waiting."""
+    """What the provider says keeps it waiting; or, when none is alive, why none is started."""
     mishap: str | None = None
     """How the worker that failed last ended; looked for only when none is alive."""
 

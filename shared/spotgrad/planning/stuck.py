@@ -94,6 +94,8 @@ def _of_fleet(fleet: FleetView | None) -> str:
         return f"workers wait for a machine since {_shown(since)}: {fleet.obstacle or UNSAID}"
     if fleet.alive:
         return "workers are there, but all serve other jobs or are still starting"
+    if fleet.obstacle:
+        return f"no worker is started: {fleet.obstacle}"
     if fleet.mishap:
         return f"no worker is alive, and the last one failed: {fleet.mishap}"
     return "no worker is alive: they are being started"

@@ -1,4 +1,4 @@
-"""The S3 key grammar (DESIGN section 3) as render/parse twins, one frozen class per kind of key.
+"""The grammar of all S3 keys as render/parse twins, one frozen class per kind of key.
 
 No key is put together or taken apart anywhere else. An invalid key cannot be built: each field is
 checked against the grammar on construction, so ``K.parse(key).render() == key`` always holds and
@@ -114,15 +114,8 @@ class PartialKey(_OfAttempt):
 
 
 @dataclass(frozen=True)
-class RejectedKey(_OfAttempt):
-    """A result that the admission gate refused, kept as evidence."""
-
-    form: ClassVar[str] = "rejected/{job}/{epoch}/{subtask}/{attempt}.safetensors"
-
-
-@dataclass(frozen=True)
 class RejectionKey(_OfAttempt):
-    """Why a result was refused: the sidecar of ``RejectedKey``."""
+    """Why a result was refused; the result itself stays where its worker put it."""
 
     form: ClassVar[str] = "rejected/{job}/{epoch}/{subtask}/{attempt}.json"
 
@@ -197,16 +190,10 @@ class ExpiringKey(_OfJob):
 
 @dataclass(frozen=True)
 class FleetKey(Key):
-    """When workers were last started, and how many: the one document of all jobs together."""
+    """When workers of one fleet were last started, and how many, for all its jobs together."""
 
-    form: ClassVar[str] = "fleet/workers.json"
-
-
-@dataclass(frozen=True)
-class ReportKey(_OfJob):
-    """The self-contained report."""
-
-    form: ClassVar[str] = "reports/{job}/index.html"
+    form: ClassVar[str] = "fleet/{name}.json"
+    name: str
 
 
 def _under(area: str, job: str, *path: str) -> str:

@@ -1,4 +1,4 @@
-"""``fleet/workers.json``: when workers were last started, so that nobody starts them twice.
+"""``fleet/<fleet>.json``: when workers were last started, so that nobody starts them twice.
 
 Written under a condition before the workers are started: of two functions that see the same gap,
 one wins and the other reads what the winner is about to do.
@@ -13,7 +13,7 @@ from spotgrad.protocol.wire import Document
 
 
 class Muster(Document):
-    """The last time that workers were started, for all jobs together."""
+    """The last time that workers of a fleet were started, for all its jobs together."""
 
     what: ClassVar[str] = "muster"
 

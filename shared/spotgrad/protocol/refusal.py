@@ -15,6 +15,17 @@ class Refusal(Document):
     job_file_sha256: Sha256
     reason: str
     at: datetime
+    told: bool = False
+    """Whether somebody has been told; written after the telling."""
+
+    @property
+    def subject(self) -> str:
+        """Return one line for people, as ``Announcement.subject``."""
+        return f"spotgrad: job file of {self.job} refused"
+
+    def repeats(self, before: "Refusal") -> bool:
+        """Return whether both are about the same file and say the same."""
+        return (self.job_file_sha256, self.reason) == (before.job_file_sha256, before.reason)
 
 
 class Rejection(Document):

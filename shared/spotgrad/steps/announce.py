@@ -1,7 +1,8 @@
 """Announce: tell that a job has changed its state, and say how it stands for the alarms.
 
-``reconcile`` alone does it, after mending, once a minute: a state that came and went in between is
-not told. At least once: the note is written after the announcement, so a crash tells it twice.
+``reconcile`` tells states, after mending, once a minute: one that came and went in between is not
+told. ``plan`` tells refusals, which leave no job to look at. At least once: the note is written
+after the announcement, so a crash tells it twice.
 """
 
 from contextlib import suppress
@@ -11,12 +12,13 @@ from spotgrad.errors import Malformed
 from spotgrad.ports import Announcer
 from spotgrad.protocol.announcement import Announcement
 from spotgrad.protocol.head import Head
-from spotgrad.protocol.keys import AnnouncedKey
+from spotgrad.protocol.keys import AnnouncedKey, RefusedKey
+from spotgrad.protocol.refusal import Refusal
 from spotgrad.steps.documents import find_document, find_head
 from spotgrad.steps.receipt import find_receipt
 from spotgrad.steps.world import World
 
-__all__ = ["Standing", "announce"]
+__all__ = ["Standing", "announce", "announce_refusal"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,22 @@ def announce(world: World, announcer: Announcer | None, job: str) -> Standing:
     head = present.head
     told = None if announcer is None else _tell(world, announcer, head)
     return Standing(told, _is_stalled(head), _budget_used_percent(world, head))
+
+
+def announce_refusal(world: World, announcer: Announcer, job: str) -> bool:
+    """Tell why the job's file was refused, once for each upload; return whether it was told now.
+
+    Raises:
+        Retry: the store or the topic failed; whoever plans it again tells it.
+    """
+    key = RefusedKey(job).render()
+    refusal = find_document(world.store, key, Refusal)
+    if refusal is None or refusal.told:
+        return False
+    told = refusal.model_copy(update={"told": True})
+    announcer.announce(told.subject, told.to_json().decode())
+    world.store.put(key, told.to_json())
+    return True
 
 
 def _tell(world: World, announcer: Announcer, head: Head) -> str | None:

@@ -4,6 +4,7 @@ Reads alone. Ages come from the store's modification times, never from a worker'
 an attempt lasted is a difference of one worker's clock.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -11,9 +12,11 @@ from datetime import timedelta
 from spotgrad.errors import SpotgradError
 from spotgrad.planning.fleet import FleetView
 from spotgrad.planning.leases import LONGEST_WAIT, Sighting, Sky
+from spotgrad.planning.offer import serving, why_unserved
 from spotgrad.planning.standing import open_items
 from spotgrad.ports import ObjectInfo, TaskGauge, WorkerFleet
 from spotgrad.protocol.head import Head
+from spotgrad.protocol.job import Workers
 from spotgrad.protocol.keys import AttemptKey, attempts_prefix
 from spotgrad.steps.attempt_reader import AttemptReader, lasted
 from spotgrad.steps.documents import keyed
@@ -28,9 +31,9 @@ def observe(
     gauge: TaskGauge,
     lease_seconds: int,
     head: Head,
-    fleet: WorkerFleet | None = None,
+    fleets: Sequence[WorkerFleet] = (),
 ) -> Sky:
-    """Read the attempts of the open epochs, how deep the queue is and, if need be, the fleet."""
+    """Read the attempts of the open epochs, how deep the queue is and, if need be, its fleet."""
     open_now = {(item.epoch, item.subtask) for item in open_items(head)}
     sightings: dict[tuple[int, str], list[Sighting]] = {}
     finished: list[ObjectInfo] = []
@@ -42,8 +45,8 @@ def observe(
             elif key.subtask.startswith("train"):
                 finished.append(info)
     sky = Sky(sightings, (), gauge.depth(), lease_seconds, world.clock.now())
-    if fleet is not None and _nobody_works(head, sky):
-        sky = replace(sky, fleet=_view(fleet))
+    if fleets and _nobody_works(head, sky):
+        sky = replace(sky, fleet=_view(fleets, world.plans.read(head).spec.workers))
     if not _somebody_is_slow(head, sky):
         return sky
     durations = _durations(world.attempts, finished[:DURATIONS_READ], head)
@@ -55,9 +58,14 @@ def _nobody_works(head: Head, sky: Sky) -> bool:
     return sky.queue_depth > 0 and not any(sky.alive(item) for item in open_items(head))
 
 
-def _view(fleet: WorkerFleet) -> FleetView | None:
+def _view(fleets: Sequence[WorkerFleet], asks: Workers) -> FleetView | None:
+    """Return how the fleet that serves the job stands; why none does, of one deployed anew."""
+    offers = [fleet.offer for fleet in fleets]
+    index = serving(offers, asks)
+    if index is None:
+        return FleetView(obstacle=why_unserved(offers, asks))
     with suppress(SpotgradError):  # only for the reason's wording: mending goes on without it
-        return fleet.look()
+        return fleets[index].look()
     return None
 
 

@@ -4,7 +4,7 @@ Idempotent: the same content planned again sends what is still unsent and change
 Invariant: a head is created only after the spec that it stands on, and a refused job leaves none.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +13,7 @@ from typing import Literal
 from spotgrad.errors import InvalidJob, Malformed, NotFound, PlanningInProgress
 from spotgrad.planning.control import obey
 from spotgrad.planning.issue import issue_next
+from spotgrad.planning.offer import Offer, why_unserved
 from spotgrad.planning.settle import open_initialization
 from spotgrad.ports import ABSENT, Absent, ObjectInfo
 from spotgrad.protocol.bundle import MOST_BYTES
@@ -57,11 +58,14 @@ class Planned:
     reason: str | None = None
 
 
-def plan_job(world: World, job: str, *, planning_seconds: float) -> Planned:
+def plan_job(
+    world: World, job: str, *, planning_seconds: float, offers: Sequence[Offer] = ()
+) -> Planned:
     """Plan the job whose file lies in the store.
 
     ``planning_seconds``: how long a planner may live; a spec without a head that is younger may
-    still be in its planner's hands.
+    still be in its planner's hands. ``offers``: the fleets that may serve the job; without any,
+    workers are started by hand.
 
     Raises:
         PlanningInProgress: another upload of the same name is being planned; try again later.
@@ -72,7 +76,7 @@ def plan_job(world: World, job: str, *, planning_seconds: float) -> Planned:
     outcome: PlanOutcome = "planned" if present is None else "already planned"
     try:
         if present is None:
-            wanted = _validated(world, job, body)
+            wanted = _validated(world, job, body, offers)
             present = _create(world, _settle_spec(world, wanted, planning_seconds))
         else:
             _check_same(world, job, body)
@@ -91,10 +95,13 @@ def _check_same(world: World, job: str, body: bytes) -> None:
         )
 
 
-def _validated(world: World, job: str, body: bytes) -> JobPlan:
+def _validated(world: World, job: str, body: bytes, offers: Sequence[Offer]) -> JobPlan:
     spec = parse_job_file(body)
     if spec.name != job:
         raise InvalidJob(f"job file: name: {spec.name!r} was uploaded as {job!r}; make them equal")
+    unserved = why_unserved(offers, spec.workers)
+    if unserved is not None:
+        raise InvalidJob(f"job file: {unserved}")
     manifest = _manifest(world, spec)
     return JobPlan(
         run=world.new_id(),
@@ -223,5 +230,18 @@ def first_commit(plan: JobPlan, world: World, control: Control) -> Successor:
 
 def _refuse(world: World, job: str, body: bytes, reason: str) -> Planned:
     refusal = Refusal(job=job, job_file_sha256=digest(body), reason=reason, at=world.clock.now())
-    world.store.put(RefusedKey(job).render(), refusal.to_json())
+    if not _is_noted(world, refusal):
+        world.store.put(RefusedKey(job).render(), refusal.to_json())
     return Planned("refused", reason)
+
+
+def _is_noted(world: World, refusal: Refusal) -> bool:
+    """Return whether this very upload has been refused before: its event came twice."""
+    key = RefusedKey(refusal.job).render()
+    noted, uploaded = _info(world, key), _info(world, JobFileKey(refusal.job).render())
+    if noted is None or uploaded is None or uploaded.modified_at > noted.modified_at:
+        return False
+    with suppress(Malformed):
+        before = find_document(world.store, key, Refusal)
+        return before is not None and before.repeats(refusal)
+    return False

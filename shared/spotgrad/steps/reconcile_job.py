@@ -6,7 +6,7 @@ Safe to run twice at once, since what it changes is a commit like any other; on 
 changes nothing but the receipt of one that has a price.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -42,12 +42,12 @@ from spotgrad.steps.world import World
 
 @dataclass(frozen=True)
 class Watch:
-    """What reconcile needs beside the world: to delete, the queue's depth, the lease, the fleet."""
+    """What reconcile needs beside the world: to delete, queue depth, the lease, the fleets."""
 
     sweeper: ObjectSweeper
     gauge: TaskGauge
     lease_seconds: int
-    fleet: WorkerFleet | None = None
+    fleets: Sequence[WorkerFleet] = ()
 
     @property
     def lease(self) -> timedelta:
@@ -193,7 +193,7 @@ class _Recovery:
         if after.ended or after.state == "PAUSED":
             return after
         watch = self._watch
-        sky = observe(self._world, watch.gauge, watch.lease_seconds, head, watch.fleet)
+        sky = observe(self._world, watch.gauge, watch.lease_seconds, head, watch.fleets)
         after = cut_short(head, plan, _spent_usd(self._world, self._watch, head), now)
         if after.ended:
             return after

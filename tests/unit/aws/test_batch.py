@@ -2,11 +2,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spotgrad.aws.batch import BatchFleet
+from spotgrad.aws.batch import BatchFleet, batch_fleets
 from spotgrad.errors import StoreUnavailable
 from spotgrad.planning.fleet import FleetView
-from spotgrad.settings import MissingSetting
+from spotgrad.settings import FleetSettings, MissingSetting
 from tests.fakes.batch import DEFINITION, QUEUE, FakeBatch
+from tests.fakes.fleet import SPOT
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -18,7 +19,7 @@ def batch() -> FakeBatch:
 
 @pytest.fixture
 def fleet(batch: FakeBatch) -> BatchFleet:
-    return BatchFleet(batch, QUEUE, DEFINITION)
+    return BatchFleet(batch, QUEUE, DEFINITION, SPOT)
 
 
 def seconds(number: float) -> datetime:
@@ -47,7 +48,7 @@ def test_pages_are_turned() -> None:
     batch = FakeBatch(page_size=2)
     for _ in range(5):
         batch.add("RUNNING")
-    assert BatchFleet(batch, QUEUE, DEFINITION).look() == FleetView(running=5)
+    assert BatchFleet(batch, QUEUE, DEFINITION, SPOT).look() == FleetView(running=5)
 
 
 def test_a_retried_worker_waits_since_its_last_end(batch: FakeBatch, fleet: BatchFleet) -> None:
@@ -141,4 +142,28 @@ def test_a_fleet_that_does_not_exist_names_the_settings(
     batch: FakeBatch, queue: str, definition: str
 ) -> None:
     with pytest.raises(MissingSetting, match="SPOTGRAD_WORKER_JOB_QUEUE"):
-        BatchFleet(batch, queue, definition).start(1)
+        BatchFleet(batch, queue, definition, SPOT).start(1)
+
+
+@pytest.mark.parametrize(
+    ("spot", "on_demand", "offers"),
+    [
+        ("", "", []),
+        ("q", "", [("spot", True)]),
+        ("q", "q", [("on_demand", False)]),
+        ("q", "other", [("spot", True), ("on_demand", False)]),
+    ],
+    ids=["by hand", "Spot alone", "no Spot", "both"],
+)
+def test_there_is_a_fleet_for_each_kind_of_machine(
+    batch: FakeBatch, spot: str, on_demand: str, offers: list[tuple[str, bool]]
+) -> None:
+    told = FleetSettings(
+        worker_job_queue=spot,
+        worker_job_definition="d" if spot else "",
+        on_demand_job_queue=on_demand,
+        worker_gpus=4,
+    )
+    found = [fleet.offer for fleet in batch_fleets(batch, told)]
+    assert [(one.name, one.spot) for one in found] == offers
+    assert {one.gpus for one in found} <= {4}

@@ -61,6 +61,14 @@ def of_fleet(*environments: Any, **changes: Any) -> Break:
     return change
 
 
+def of_on_demand(**changes: Any) -> Break:
+    def change(account: FakeAccount) -> None:
+        of_stack(outputs=outputs() | {"WorkerOnDemandJobQueue": "on-demand"})(account)
+        account.on_demand = replace(account.on_demand, **changes)
+
+    return change
+
+
 def without_output(name: str) -> Break:
     return of_stack(outputs={key: value for key, value in outputs().items() if key != name})
 
@@ -181,6 +189,11 @@ BROKEN: dict[str, tuple[Break, str, str]] = {
         of_fleet(environment(), state="DISABLED"),
         "compute environments",
         "the job queue is DISABLED and VALID",
+    ),
+    "an on-demand queue that is off": (
+        of_on_demand(state="DISABLED", reason="by hand"),
+        "compute environments",
+        "the on-demand job queue is DISABLED and VALID by hand",
     ),
     "an environment that is invalid": (
         of_fleet(environment(), environment(name="second", status="INVALID", reason="no role")),

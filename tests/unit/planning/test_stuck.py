@@ -63,6 +63,9 @@ def test_a_fleet_of_none_says_how_the_last_one_ended() -> None:
     assert of_fleet(1201, FleetView(mishap="exit code 65")) == (
         f"{begun_by_nobody}no worker is alive, and the last one failed: exit code 65"
     )
+    assert of_fleet(1201, FleetView(obstacle="workers.gpu: 2")) == (
+        f"{begun_by_nobody}no worker is started: workers.gpu: 2"
+    )
     assert of_fleet(1201, FleetView()) == (
         f"{begun_by_nobody}no worker is alive: they are being started"
     )

@@ -34,7 +34,6 @@ TABLE: list[tuple[Key, str]] = [
     (keys.ResultKey(**OF_ATTEMPT), "results/digits/000007/train-000003/deadbeef.safetensors"),
     (keys.AttemptKey(**OF_ATTEMPT), "attempts/digits/000007/train-000003/deadbeef.json"),
     (keys.PartialKey(**OF_ATTEMPT), "partial/digits/000007/train-000003/deadbeef.safetensors"),
-    (keys.RejectedKey(**OF_ATTEMPT), "rejected/digits/000007/train-000003/deadbeef.safetensors"),
     (keys.RejectionKey(**OF_ATTEMPT), "rejected/digits/000007/train-000003/deadbeef.json"),
     (keys.ModelKey("d", 12, "cafe0123"), "models/d/00000012-cafe0123/server.safetensors"),
     (keys.ModelKey("d", 0, "cafe0123", "ema"), "models/d/00000000-cafe0123/ema.safetensors"),
@@ -46,8 +45,7 @@ TABLE: list[tuple[Key, str]] = [
     (keys.ActiveKey("9-lives"), "active/9-lives"),
     (keys.AnnouncedKey("digits"), "state/digits/announced.json"),
     (keys.ExpiringKey("9-lives"), "expiring/9-lives"),
-    (keys.FleetKey(), "fleet/workers.json"),
-    (keys.ReportKey("d"), "reports/d/index.html"),
+    (keys.FleetKey("spot"), "fleet/spot.json"),
 ]
 KINDS: list[type[Key]] = [
     kind

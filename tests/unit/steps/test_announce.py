@@ -5,9 +5,17 @@ import pytest
 
 from spotgrad.errors import StoreUnavailable
 from spotgrad.protocol.control import Control
-from spotgrad.protocol.keys import AnnouncedKey, ControlKey, HeadKey, ReceiptKey
+from spotgrad.protocol.keys import (
+    AnnouncedKey,
+    ControlKey,
+    HeadKey,
+    JobFileKey,
+    ReceiptKey,
+    RefusedKey,
+)
 from spotgrad.protocol.receipt import Receipt
-from spotgrad.steps.announce import Standing, announce
+from spotgrad.protocol.refusal import Refusal
+from spotgrad.steps.announce import Standing, announce, announce_refusal
 from spotgrad.steps.control_job import control_job
 from tests.builders import JOB, Bench, train
 from tests.fakes.announcer import FakeAnnouncer
@@ -111,3 +119,39 @@ def test_without_a_limit_nothing_of_it_is_used(budget: dict[str, Any]) -> None:
     bench.start(4, workers={"usd_per_hour": 0.5}, **budget)
     bench.reconcile()
     assert announce(bench.world, None, JOB).budget_used_percent is None
+
+
+def refused() -> Bench:
+    bench = Bench()
+    bench.upload()
+    bench.store.put(JobFileKey(JOB).render(), b"name: [")
+    assert bench.plan().outcome == "refused"
+    return bench
+
+
+def test_a_refusal_is_told_once(listener: FakeAnnouncer) -> None:
+    bench = refused()
+    assert announce_refusal(bench.world, listener, JOB)
+    assert not announce_refusal(bench.world, listener, JOB)
+    bench.plan()  # the same event again
+    assert not announce_refusal(bench.world, listener, JOB)
+    ((subject, body),) = listener.heard
+    assert subject == "spotgrad: job file of digits refused"
+    assert json.loads(body)["reason"].startswith("job file: ")
+
+
+def test_a_refusal_that_could_not_be_told_is_told_when_it_comes_again(
+    listener: FakeAnnouncer,
+) -> None:
+    bench = refused()
+    listener.deaf = 1
+    with pytest.raises(StoreUnavailable):
+        announce_refusal(bench.world, listener, JOB)
+    assert not Refusal.from_json(bench.store.get(RefusedKey(JOB).render()).body).told
+    bench.plan()
+    assert announce_refusal(bench.world, listener, JOB)
+
+
+def test_without_a_refusal_nothing_is_told(bench: Bench, listener: FakeAnnouncer) -> None:
+    assert not announce_refusal(bench.world, listener, JOB)
+    assert listener.heard == []

@@ -96,7 +96,7 @@ def test_the_fleet_is_looked_at_only_where_messages_wait_and_nobody_works(bench:
     fleet.start(2)
 
     def view() -> FleetView | None:
-        return observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, fleet).fleet
+        return observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, [fleet]).fleet
 
     assert view() is None
     bench.queue.send(["waits"])
@@ -110,4 +110,15 @@ def test_a_fleet_that_cannot_be_seen_stops_nothing(bench: Bench) -> None:
     fleet = FakeFleet(bench.clock)
     fleet.faults.order(Fault.UNAVAILABLE, operation="look")
     bench.queue.send(["waits"])
-    assert observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, fleet).fleet is None
+    assert observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, [fleet]).fleet is None
+
+
+def test_a_job_that_no_fleet_serves_any_more_is_told_why() -> None:
+    bench = Bench()
+    bench.start(4, workers={"gpu": 1})
+    bench.queue.send(["waits"])
+    fleet = FakeFleet(bench.clock)
+    seen = observe(bench.world, bench.queue, LEASE_SECONDS, bench.head, [fleet]).fleet
+    assert seen is not None
+    assert (seen.alive, fleet.calls["look"]) == (0, 0)
+    assert str(seen.obstacle).startswith("workers.gpu: 1, but a worker of this fleet has 0;")

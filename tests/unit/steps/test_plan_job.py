@@ -3,6 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from spotgrad.errors import ConditionFailed, NotFound, PlanningInProgress, StoreUnavailable
+from spotgrad.planning.offer import Offer
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import (
     ActiveKey,
@@ -204,6 +205,54 @@ def test_a_bad_job_file_leaves_a_refusal_and_no_head(
     del after[REFUSED]
     assert after == before
     assert bench.drain() == []
+
+
+def test_a_job_that_no_fleet_serves_is_refused(bench: Bench) -> None:
+    bench.store.put(JOB_FILE, job_file(workers={"spot": False}))
+    spot, on_demand = (Offer("some", spot=one, gpus=0) for one in (True, False))
+
+    def plan(*offers: Offer) -> Planned:
+        return plan_job(bench.world, JOB, planning_seconds=PLANNING_SECONDS, offers=offers)
+
+    planned = plan(spot)
+    assert planned.outcome == "refused"
+    assert (planned.reason or "").startswith("job file: workers.spot: false, but this fleet has")
+    assert refusal(bench).reason == planned.reason
+    assert HEAD not in bench.store.snapshot()
+    assert plan(spot, on_demand) == Planned("planned")
+
+
+def test_an_event_that_comes_twice_leaves_the_refusal_as_it_was_told(bench: Bench) -> None:
+    bench.store.put(JOB_FILE, b"name: [")
+    bench.plan()
+    first = refusal(bench)
+    bench.store.put(REFUSED, first.model_copy(update={"told": True}).to_json())
+    bench.clock.advance(60)
+    assert bench.plan() == Planned("refused", first.reason)
+    assert refusal(bench).told
+    bench.clock.advance(60)
+    bench.store.put(JOB_FILE, b"name: [")  # by somebody who waits for an answer
+    bench.plan()
+    assert (refusal(bench).told, refusal(bench).at) == (False, bench.clock.now())
+
+
+def test_a_damaged_refusal_is_written_anew(bench: Bench) -> None:
+    bench.store.put(JOB_FILE, b"name: [")
+    bench.store.put(REFUSED, b"damaged")
+    bench.plan()
+    assert not refusal(bench).told
+
+
+def test_another_reason_is_another_refusal(bench: Bench) -> None:
+    bench.store.put(JOB_FILE, job_file(workers={"gpu": 3}))
+    for gpus in (1, 2):
+        plan_job(
+            bench.world,
+            JOB,
+            planning_seconds=PLANNING_SECONDS,
+            offers=[Offer("some", spot=True, gpus=gpus)],
+        )
+        assert f"has {gpus};" in refusal(bench).reason
 
 
 def test_the_next_upload_after_a_refusal_plans_again(bench: Bench) -> None:
