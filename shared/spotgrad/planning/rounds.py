@@ -1,130 +1,90 @@
-"""Rounds: how long one step of large-batch training takes, by the way its peers average.
+"""Synchronous rounds: when one closes, and what becomes of those that it does not wait for.
 
-A step is the time in which all peers together compute the target batch, then one averaging round;
-where both overlap, the longer of the two (DeDLOC's objective). A prediction from bandwidths: no
-latency, no stragglers, no optimizer. It needs the solver, so only the command line imports it.
+A round is an epoch of a rule that merges all at once. It is over when every subtask is merged or
+dead, or, past its deadline, when the quorum is merged. Not how it is merged (``merging``): a step
+closes it, since that makes a version, and until then ``settle`` keeps its epoch open. Invariant:
+what was collected enters a version before its epoch closes, and before the job comes to a good end.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final
+from datetime import datetime
 
-from spotgrad.errors import InvalidJob
-from spotgrad.planning.averaging import (
-    LINK_EFFICIENCY,
-    Collaboration,
-    Peer,
-    Shares,
-    Split,
-    all_reduce,
-    parameter_server,
-)
-from spotgrad.planning.bandwidth_lp import best_flows, hybrid
-
-MASTER_BITS: Final = 32
-"""Versions in the bucket are fp32 master parameters, whatever the gradients are sent as."""
-MOST_FLOWS: Final = 64
-"""The general problem has a variable per pair of peers: a second for so many, minutes for 256."""
+from spotgrad.planning.fold import drop
+from spotgrad.planning.standing import fault_of, work_item
+from spotgrad.protocol.bitmap import Bitmap
+from spotgrad.protocol.head import EpochProgress, Head, WorkItem
+from spotgrad.protocol.merge import Synchronous
+from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.recipe import WINDOW, Closing
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """What is averaged, over which part of a link's bandwidth, and for which batch."""
+def due(head: Head, plan: JobPlan, now: datetime, results: int = 0) -> Closing | None:
+    """Return what is to be closed now; None where there is nothing to merge, or more to wait for.
 
-    parameters: int
-    bits: int = 16
-    """Per number sent; DeDLOC's runs sent fp16."""
-    efficiency: float = LINK_EFFICIENCY
-    target_batch: int | None = None
-    """Samples of one optimizer step, over all peers."""
-
-    @property
-    def vector_bits(self) -> int:
-        """Return the bits of one peer's vector."""
-        return self.parameters * self.bits
-
-
-@dataclass(frozen=True)
-class Round:
-    """One way to average, and what a step takes with it; None where it cannot be known."""
-
-    strategy: str
-    averaging_seconds: float
-    step_seconds: float | None
-    """Computing, then averaging."""
-    overlapped_seconds: float | None
-    """Computing the next batch while averaging this one."""
-    shares: Shares | None = None
-    """Who aggregates what; None through the bucket, where a function does."""
-    slowest: int | None = None
-    """The peer that everybody waits for."""
-
-
-def rounds(collaboration: Collaboration, exchange: Exchange) -> list[Round]:
-    """Return all-reduce (where possible), parameter server, the hybrid, and through the bucket.
-
-    Raises:
-        InvalidJob: a target batch, and a computing peer whose speed is unknown.
+    ``results`` are those that the head counts already and its objects do not hold yet.
     """
-    computing = compute_seconds(collaboration.peers, exchange.target_batch)
-    made = [
-        _round(strategy, split, exchange, computing)
-        for strategy, split in _splits(collaboration)
-        if split is not None
+    merge = plan.spec.merge
+    if not isinstance(merge, Synchronous) or head.ended:
+        return None
+    if not results and not head.tally.get(WINDOW):
+        return None
+    if head.epochs:
+        return "round" if _is_over(head, merge, now) else None
+    return "rest" if all(one.complete for one in head.late) else None
+
+
+def _is_over(head: Head, merge: Synchronous, now: datetime) -> bool:
+    current, waits = head.epochs[0], merge.waits
+    if current.complete:
+        return True
+    if head.state == "PAUSED" or waits is None or now - (current.begun_at or now) < waits:
+        return False
+    return current.merged.count >= round(merge.enough * current.subtasks, 6)
+
+
+def leave_behind(head: Head, plan: JobPlan) -> tuple[Head, tuple[WorkItem, ...]]:
+    """Return the head whose round waits for nobody any more, and the subtasks that it dropped.
+
+    Under ``late: merge`` those that are out move to ``head.late``. Nothing that could take them
+    along follows the last round, so that it drops earlier stragglers too; what was redriven stays.
+    """
+    if not head.epochs:
+        return head, ()
+    current = head.epochs[0]
+    missing = Bitmap.of(range(current.subtasks)).minus(current.done)
+    last = current.epoch == plan.spec.epochs
+    stays = isinstance(plan.spec.merge, Synchronous) and plan.spec.merge.late == "merge"
+    stay = missing.minus(_never_out(current)) if stays and not last else Bitmap()
+    dropped = [
+        work_item("train", current.epoch, number) for number in missing.minus(stay).members()
     ]
-    return [*made, _through_the_bucket(collaboration.peers, exchange, computing)]
+    if last:
+        dropped += _earlier_stragglers(head)
+    for item in dropped:
+        head = drop(head, item)
+    return _moved(head, stay), tuple(dropped)
 
 
-def least_seconds(collaboration: Collaboration, exchange: Exchange) -> float | None:
-    """Return what a round takes at least, by any flow at all; None for too many peers."""
-    if len(collaboration.peers) > MOST_FLOWS:
-        return None
-    rate = best_flows(collaboration).vectors_per_second
-    return exchange.vector_bits / (rate * exchange.efficiency)
+def _never_out(current: EpochProgress) -> Bitmap:
+    return Bitmap.of(range(current.subtasks)).minus(current.issued)
 
 
-def compute_seconds(peers: Sequence[Peer], target_batch: int | None) -> float | None:
-    """Return how long the peers need to compute a batch together; None without one.
-
-    Raises:
-        InvalidJob: a computing peer whose speed is unknown.
-    """
-    if target_batch is None:
-        return None
-    total = 0.0
-    for number, peer in enumerate(peers, 1):
-        if peer.computes and peer.samples_per_second is None:
-            raise InvalidJob(
-                f"peers: nobody said how fast peer {number} computes, which a target batch of "
-                f"{target_batch} needs; add @SAMPLES_PER_SECOND to each group"
-            )
-        total += peer.samples_per_second or 0.0
-    return target_batch / total
+def _earlier_stragglers(head: Head) -> list[WorkItem]:
+    items = [
+        work_item("train", one.epoch, number)
+        for one in head.late
+        for number in range(one.subtasks)
+        if not one.done.has(number)
+    ]
+    return [item for item in items if fault_of(head, item).redriven_at is None]
 
 
-def _splits(collaboration: Collaboration) -> Iterator[tuple[str, Split | None]]:
-    yield "all-reduce", all_reduce(collaboration)
-    yield "parameter server", parameter_server(collaboration)
-    yield "hybrid", hybrid(collaboration)
-
-
-def _round(strategy: str, split: Split, exchange: Exchange, computing: float | None) -> Round:
-    seconds = split.seconds_per_bit * exchange.vector_bits / exchange.efficiency
-    return Round(strategy, seconds, *_step(computing, seconds), split.shares, split.slowest)
-
-
-def _through_the_bucket(
-    peers: Sequence[Peer], exchange: Exchange, computing: float | None
-) -> Round:
-    """Every peer uploads its vector, then downloads the next version; merging is not counted."""
-    up, down = exchange.vector_bits, exchange.parameters * MASTER_BITS
-    busy = [peer.computes * (up / peer.upload_bps + down / peer.download_bps) for peer in peers]
-    seconds = max(busy) / exchange.efficiency
-    slowest = busy.index(max(busy))
-    return Round("bucket", seconds, *_step(computing, seconds), slowest=slowest)
-
-
-def _step(computing: float | None, averaging: float) -> tuple[float | None, float | None]:
-    if computing is None:
-        return None, None
-    return computing + averaging, max(computing, averaging)
+def _moved(head: Head, stay: Bitmap) -> Head:
+    """Return the head with these subtasks of the current epoch among the late ones."""
+    if not stay.count:
+        return head
+    current = head.epochs[0]
+    # Where the epoch itself is concerned they are dropped, so that it closes.
+    closing = current.model_copy(update={"dropped": current.dropped.union(stay)})
+    return head.model_copy(
+        update={"epochs": (closing, *head.epochs[1:]), "late": (*head.late, current)}
+    )
