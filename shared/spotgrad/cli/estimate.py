@@ -51,8 +51,9 @@ def prepare(spec: JobSpec, inputs: Inputs, peers: str | None) -> Estimate:
             "estimate: nobody knows how long a subtask takes; give --subtask-seconds, or --bucket "
             "where a job like this was trained, such as .spotgrad/JOB/bucket (and --like JOB)"
         )
-    outlook = None if inputs.subtask_seconds is None else _outlook(spec, inputs)
-    warnings = [*advice(spec, inputs.shards.value), *_warnings(spec, inputs, outlook)]
+    outlook = _outlook(spec, inputs)
+    shards = None if inputs.shards.assumed else inputs.shards.value
+    warnings = [*advice(spec, shards), *_warnings(spec, inputs, outlook)]
     notes = [*(JOB_NOTES if outlook else ()), *(PEERS_NOTES if averaging else ())]
     return Estimate(spec.name, inputs, outlook, averaging, warnings, notes)
 

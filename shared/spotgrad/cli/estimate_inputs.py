@@ -25,6 +25,7 @@ __all__ = ["Inputs", "Known", "Wishes", "gather"]
 
 Value = TypeVar("Value", float, int)
 
+ASSUMED: Final = "assumed"
 PREEMPTIONS_PER_HOUR: Final = 0.05
 """A guess: it differs by instance type, zone and day."""
 BYTES_PER_PARAMETER: Final = 4
@@ -37,6 +38,11 @@ class Known(Generic[Value]):
 
     value: Value
     source: str
+
+    @property
+    def assumed(self) -> bool:
+        """Return whether nobody said or measured it."""
+        return self.source.startswith(ASSUMED)
 
 
 @dataclass(frozen=True)
@@ -148,7 +154,10 @@ def _shard_bytes(manifest: DatasetManifest | None) -> Known[int] | None:
 def _mean(measured: Measured | None) -> Known[float] | None:
     if measured is None:
         return None
-    return Known(measured.subtask_seconds, f"measured: mean of {measured.attempts} attempts")
+    source = (
+        f"measured: mean of {measured.attempts} attempts, and {measured.gap_seconds:.2g} s between"
+    )
+    return Known(measured.subtask_seconds, source)
 
 
 def _turnaround(wishes: Wishes, measured: Measured | None) -> Known[float]:
@@ -190,4 +199,4 @@ def _given(value: Value | None) -> Known[Value] | None:
 
 
 def _assumed(value: Value | None, otherwise: Value, why: str = "") -> Known[Value]:
-    return _given(value) or Known(otherwise, f"assumed: {why}" if why else "assumed")
+    return _given(value) or Known(otherwise, f"{ASSUMED}: {why}" if why else ASSUMED)

@@ -8,7 +8,7 @@ from spotgrad.cli.estimate_inputs import Inputs, Known
 from spotgrad.cli.output import Output, size_text
 from spotgrad.cli.pace import duration_text
 from spotgrad.planning.averaging import Shares
-from spotgrad.planning.forecast import Course
+from spotgrad.planning.forecast import Course, Latencies
 from spotgrad.planning.step_time import StepTime
 
 __all__ = ["say_estimate", "seconds_text"]
@@ -83,6 +83,7 @@ def _say_outlook(outlook: Outlook, output: Output) -> None:
         f"{work.subtasks / work.slots:g}, t_o = {seconds_text(expected.deadline_seconds)}; "
         "no start of machines, no barrier"
     )
+    _say_latencies(expected.latencies, output)
     _say_cost(outlook, output)
     _say_transfers(outlook, output)
 
@@ -95,6 +96,18 @@ def _course(course: Course) -> list[object]:
         duration_text(course.lost_seconds),
         f"{course.dead:.2g}" if course.dead >= _SHOWN_DEAD else "0",
     ]
+
+
+def _say_latencies(found: Latencies, output: Output) -> None:
+    output.say()
+    rows = [
+        ("is missed at the deadline t_o alone", found.found_late_seconds),
+        ("is given back at once, its work lost", found.given_back_seconds),
+        ("is finished within the notice, else given back", found.drained_seconds),
+        ("goes on from a partial, on a new machine", found.resumed_seconds),
+    ]
+    header = ["A SUBTASK, IF A PREEMPTED RUN", "TAKES"]
+    output.table(header, [[label, seconds_text(seconds)] for label, seconds in rows])
 
 
 def _say_cost(outlook: Outlook, output: Output) -> None:

@@ -14,6 +14,10 @@ from spotgrad.planning.preemption import (
     job_by_the_paper,
     job_exactly,
     last_done,
+    latency_by_deadline,
+    latency_drained,
+    latency_given_back,
+    latency_resumed,
     lost_runs,
     unfinished,
 )
@@ -88,6 +92,20 @@ class Course:
 
 
 @dataclass(frozen=True)
+class Latencies:
+    """From a subtask's beginning to its result, by what becomes of a run that is cut off."""
+
+    found_late_seconds: float
+    """It is missed at the deadline alone."""
+    given_back_seconds: float
+    """It is given back at once, its work lost."""
+    drained_seconds: float
+    """It is finished where the notice suffices, else given back."""
+    resumed_seconds: float
+    """Another machine starts and goes on where it was left."""
+
+
+@dataclass(frozen=True)
 class Forecast:
     """The same job in several cases."""
 
@@ -100,6 +118,7 @@ class Forecast:
     """The deadline in both: how long after its start a vanished run is sent again here."""
     with_notice: Course
     without_notice: Course
+    latencies: Latencies
 
 
 def work_of(
@@ -127,6 +146,12 @@ def forecast(work: Work, capacity: Capacity) -> Forecast:
         deadline_seconds=deadline,
         with_notice=_with_notice(work, capacity),
         without_notice=_without_notice(work, capacity, deadline),
+        latencies=Latencies(
+            found_late_seconds=latency_by_deadline(t_e, p, deadline),
+            given_back_seconds=latency_given_back(t_e, p),
+            drained_seconds=latency_drained(t_e, p, capacity.notice_seconds),
+            resumed_seconds=latency_resumed(t_e, p, capacity.boot_seconds),
+        ),
     )
 
 

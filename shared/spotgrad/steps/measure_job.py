@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
+from statistics import mean, median
 from typing import Final
 
 from spotgrad.ports import ObjectReader
@@ -24,15 +25,23 @@ ENOUGH: Final = 200
 
 @dataclass(frozen=True)
 class Measured:
-    """Means over the newest attempts at training subtasks."""
+    """What the newest attempts at training subtasks say."""
 
     attempts: int
-    subtask_seconds: float
+    attempt_seconds: float
+    gap_seconds: float
+    """From the end of an attempt to the next one by the same worker in the same epoch: the median,
+    since a worker that finds the queue empty waits."""
     turnaround_seconds: float | None
     """From an epoch's last result to the next one's first start; None for less than two epochs.
     By several workers' clocks."""
     model_bytes: int | None
     """The newest version, as stored."""
+
+    @property
+    def subtask_seconds(self) -> float:
+        """Return how long a worker is taken by one subtask."""
+        return self.attempt_seconds + self.gap_seconds
 
 
 def measure_job(store: ObjectReader, job: str) -> Measured | None:
@@ -52,7 +61,8 @@ def measure_job(store: ObjectReader, job: str) -> Measured | None:
     server = head.objects.get("server")
     return Measured(
         attempts=len(attempts),
-        subtask_seconds=_mean([lasted(one).total_seconds() for one in attempts]),
+        attempt_seconds=mean(lasted(one).total_seconds() for one in attempts),
+        gap_seconds=median(_gaps(epochs) or [0.0]),
         turnaround_seconds=_turnaround(epochs),
         model_bytes=None if server is None else server.size_bytes,
     )
@@ -81,7 +91,17 @@ def _last_epoch(store: ObjectReader, head: Head) -> int:
 
 def _turnaround(epochs: list[list[Attempt]]) -> float | None:
     gaps = [_begun(later) - _ended(earlier) for later, earlier in pairwise(epochs)]
-    return _mean([max(0.0, gap.total_seconds()) for gap in gaps]) if gaps else None
+    return mean(max(0.0, gap.total_seconds()) for gap in gaps) if gaps else None
+
+
+def _gaps(epochs: list[list[Attempt]]) -> list[float]:
+    gaps = []
+    for attempts in epochs:
+        in_order = sorted(attempts, key=lambda one: (one.worker, one.started_at))
+        for earlier, later in pairwise(in_order):
+            if earlier.worker == later.worker:
+                gaps.append(max(0.0, (later.started_at - earlier.beat_at).total_seconds()))
+    return gaps
 
 
 def _begun(attempts: list[Attempt]) -> datetime:
@@ -90,7 +110,3 @@ def _begun(attempts: list[Attempt]) -> datetime:
 
 def _ended(attempts: list[Attempt]) -> datetime:
     return max(one.beat_at for one in attempts)
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

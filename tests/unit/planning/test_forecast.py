@@ -120,6 +120,14 @@ def test_a_subtask_that_fits_the_notice_is_never_handed_over() -> None:
     assert handed.latency_seconds == pytest.approx(240 + interruptions(0.2) / 2 * 180)
 
 
+def test_a_subtasks_latency_by_what_becomes_of_a_preempted_run() -> None:
+    found = forecast(work(16, 4, 240), capacity(0.2)).latencies
+    assert found.found_late_seconds == pytest.approx(240 + 0.25 * (120 + 100))
+    assert found.given_back_seconds == pytest.approx(240 + 0.25 * 120)
+    assert found.drained_seconds == pytest.approx(240 + 60 * 0.1 / 0.9)
+    assert found.resumed_seconds == pytest.approx(240 + interruptions(0.2) * 180)
+
+
 def test_what_vanishes_is_done_twice_and_may_be_given_up() -> None:
     course = forecast(work(16, 4, 100), Capacity(0.5, 120, 0, 120, 2)).without_notice
     assert course.lost_seconds == pytest.approx(16 * 1 * 50)

@@ -51,6 +51,20 @@ def test_one_epoch_tells_how_long_a_subtask_takes(bench: Bench) -> None:
     assert found.model_bytes == bench.head.objects["server"].size_bytes
 
 
+def test_what_lies_between_two_attempts_of_a_worker_counts(bench: Bench) -> None:
+    for shard, (worker, began, lasted) in enumerate(
+        [("a", 0, 2), ("b", 0, 1), ("a", 3, 2), ("b", 31, 2), ("a", 5.5, 3)]
+    ):
+        begin = START + timedelta(seconds=began)
+        end = begin + timedelta(seconds=lasted)
+        key = bench.attempt(train(1, shard), "uploaded")
+        change(bench, key, worker=worker, started_at=begin, beat_at=end)
+    found = measure_job(bench.store, JOB)
+    assert found is not None
+    assert (found.attempt_seconds, found.gap_seconds) == (2, 1)  # of 1, 0.5 and 30
+    assert found.subtask_seconds == 3
+
+
 def test_only_results_of_this_run_count(bench: Bench) -> None:
     train_epoch(bench, 1, 0, 2, 4)
     bench.attempt(train(1, 0), "returned", seconds=99)
