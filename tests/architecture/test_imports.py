@@ -50,6 +50,9 @@ def test_the_command_line_starts_without_torch_or_boto3() -> None:
 
 
 def test_the_core_loads_no_vendor() -> None:
-    loaded = modules_after("import spotgrad.steps.aggregate_results, spotgrad.steps.plan_job")
+    loaded = modules_after(
+        "import spotgrad.steps.aggregate_results, spotgrad.steps.plan_job;"
+        "import spotgrad.planning.averaging, spotgrad.planning.forecast"
+    )
 
-    assert not loaded & {"boto3", "botocore", "torch", "aws_lambda_powertools"}
+    assert not loaded & {"boto3", "botocore", "torch", "aws_lambda_powertools", "scipy"}

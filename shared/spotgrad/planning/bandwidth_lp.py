@@ -17,12 +17,19 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from spotgrad.errors import Unsupported
-from spotgrad.planning.averaging import Collaboration, Link, Split, balance, split_of
+from spotgrad.planning.averaging import (
+    Collaboration,
+    Link,
+    Split,
+    balance,
+    equal_shares,
+    split_of,
+)
 
 Matrix = NDArray[np.float64]
 
-AGREEMENT: Final = 1e-6
-"""HiGHS keeps to 1e-7 of the largest bandwidth; the slowest peer's may be much smaller."""
+AGREEMENT: Final = 1e-5
+"""HiGHS keeps to 1e-7 of the time of a plain split, and the optimum may be much smaller."""
 
 
 def balance_by_lp(links: Sequence[Link]) -> Split:
@@ -32,20 +39,34 @@ def balance_by_lp(links: Sequence[Link]) -> Split:
     ``w_i = 0`` for peers that cannot be reached.
     """
     peers = len(links)
-    # Of the order of 1, whatever the unit: HiGHS has absolute tolerances.
-    unit = max(link.bandwidth_bps for link in links)
+    limit = _reachable(links)
     loads = np.zeros((peers, peers + 1))
-    np.fill_diagonal(loads, [link.slope for link in links])
-    loads[:, peers] = [-link.bandwidth_bps / unit for link in links]
+    bounds = np.zeros(peers)
+    for place, link in enumerate(links):
+        # Of the order of 1, whatever the bandwidths: HiGHS has absolute tolerances.
+        busy = 1 / (link.bandwidth_bps * limit)
+        scale = max(1.0, busy * link.slope)
+        loads[place, place] = busy * link.slope / scale
+        loads[place, peers] = -1 / scale
+        bounds[place] = -busy * link.base / scale
     found = _solve(
         [0.0] * peers + [1.0],
         A_ub=loads,
-        b_ub=[-link.base for link in links],
+        b_ub=bounds,
         A_eq=[[1.0] * peers + [0.0]],
         b_eq=[1.0],
         bounds=[(0, 1 if link.aggregates else 0) for link in links] + [(0, None)],
     )
     return split_of(links, tuple(float(share) for share in found[:peers]))
+
+
+def _reachable(links: Sequence[Link]) -> float:
+    """Return how long the better of two plain splits takes: the optimum is at most that."""
+    able = [link.aggregates for link in links]
+    best = [link.seconds_per_bit(1.0) if link.aggregates else math.inf for link in links]
+    alone = tuple(float(place == best.index(min(best))) for place in range(len(links)))
+    splits = (split_of(links, shares) for shares in (equal_shares(able), alone))
+    return min(split.seconds_per_bit for split in splits)
 
 
 def hybrid(
@@ -106,7 +127,8 @@ class _Problem:
         self._peers = collaboration.peers
         self._pairwise = pairwise_bps
         self._count = len(self._peers)
-        self._unit = max(peer.bandwidth_bps for peer in self._peers)
+        self._unit = 1 / balance(collaboration.links()).seconds_per_bit
+        self._most = 10.0 * self._count  # in this unit no peer can use as much
         self._rows: list[dict[int, float]] = []
         self._limits: list[float] = []
 
@@ -131,6 +153,9 @@ class _Problem:
     def _returned(self, sender: int, receiver: int) -> int:
         return self._count * (1 + sender) + receiver
 
+    def _units(self, bps: float) -> float:
+        return min(bps / self._unit, self._most)
+
     def _at_most(self, limit: float, row: dict[int, float]) -> None:
         self._rows.append(row)
         self._limits.append(limit)
@@ -142,8 +167,8 @@ class _Problem:
             sent = {self._returned(place, other): 1.0 for other in others}
             received = {self._returned(other, place): 1.0 for other in others}
             own = {other: 1.0 for other in others if peer.computes}
-            self._at_most(peer.upload_bps / self._unit, sent | own)
-            self._at_most(peer.download_bps / self._unit, received | {place: float(helped)})
+            self._at_most(self._units(peer.upload_bps), sent | own)
+            self._at_most(self._units(peer.download_bps), received | {place: float(helped)})
 
     def _bound_pairs(self) -> None:
         for sender, receiver in product(range(self._count), repeat=2):
@@ -151,7 +176,8 @@ class _Problem:
             self._at_most(0.0, {back: 1.0, sender: -1.0})
             if self._pairwise is not None and sender != receiver:
                 there = {receiver: 1.0} if self._peers[sender].computes else {}
-                self._at_most(self._pairwise[sender, receiver] / self._unit, {back: 1.0} | there)
+                limit = self._units(self._pairwise[sender, receiver])
+                self._at_most(limit, {back: 1.0} | there)
 
     def _receive(self) -> None:
         for receiver, peer in enumerate(self._peers):
@@ -175,6 +201,10 @@ class _Problem:
 def _solve(goal: Any, **problem: Any) -> NDArray[np.float64]:
     found = linprog(goal, method="highs", **problem)
     if found.x is None:
-        raise ArithmeticError(f"linear programme: {found.message}")
+        raise Unsupported(f"peers: the linear programme is not solved: {_line(found.message)}")
     solution: NDArray[np.float64] = found.x
     return solution
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
