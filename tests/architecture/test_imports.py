@@ -12,7 +12,7 @@ SETTINGS = {
     "SPOTGRAD_FUNCTION_TIMEOUT_SECONDS": "60",
     "SPOTGRAD_LEASE_SECONDS": "120",
 }
-NEVER_IN_A_FUNCTION = {"torch", "moto", "s3fs", "typer", "rich", "sklearn", "pytest"}
+NEVER_IN_A_FUNCTION = {"torch", "moto", "s3fs", "typer", "rich", "sklearn", "scipy", "pytest"}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -46,10 +46,13 @@ def test_the_check_sees_a_forbidden_module() -> None:
 def test_the_command_line_starts_without_torch_or_boto3() -> None:
     loaded = modules_after("import spotgrad.cli.main")
 
-    assert not loaded & {"torch", "boto3", "moto", "numpy", "sklearn"}
+    assert not loaded & {"torch", "boto3", "moto", "numpy", "sklearn", "scipy"}
 
 
 def test_the_core_loads_no_vendor() -> None:
-    loaded = modules_after("import spotgrad.steps.aggregate_results, spotgrad.steps.plan_job")
+    loaded = modules_after(
+        "import spotgrad.steps.aggregate_results, spotgrad.steps.plan_job;"
+        "import spotgrad.planning.averaging, spotgrad.planning.forecast"
+    )
 
-    assert not loaded & {"boto3", "botocore", "torch", "aws_lambda_powertools"}
+    assert not loaded & {"boto3", "botocore", "torch", "aws_lambda_powertools", "scipy"}

@@ -11,16 +11,20 @@ from typing import Annotated
 
 import typer
 
+from spotgrad.cli.estimate_command import estimate
 from spotgrad.cli.options import (
     AnyBucket,
+    AnyCopy,
     AnyJobName,
+    AnyTarget,
+    AnyVersion,
     AsJson,
     Bucket,
-    Copy,
     DatasetName,
     JobFile,
     JobName,
     Stack,
+    Target,
     VersionNumber,
 )
 from spotgrad.cli.output import Output
@@ -67,16 +71,6 @@ Queue = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="With each one's traceback.")]
-Target = Annotated[Path, typer.Option("--output", help="A file, or a folder to put it in.")]
-AnyTarget = Annotated[Path | None, typer.Option("--output", help="Where to write the model.")]
-AnyVersion = Annotated[
-    int | None,
-    typer.Option("--version", min=0, help="A version.", show_default="the final, or the latest"),
-]
-AnyCopy = Annotated[
-    Copy | None,
-    typer.Option("--copy", help="Which copy of it.", show_default="ema where there is one"),
-]
 
 
 @app.command()
@@ -86,6 +80,9 @@ def validate(job_file: JobFile, *, bucket: AnyBucket = None, as_json: AsJson = F
 
     store = None if bucket is None else open_store(bucket)
     validate(job_file, store, Output(as_json=as_json))
+
+
+app.command()(estimate)
 
 
 @dataset.command("push")

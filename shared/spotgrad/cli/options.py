@@ -10,7 +10,10 @@ from spotgrad.protocol.key_grammar import rendered
 
 __all__ = [
     "AnyBucket",
+    "AnyCopy",
     "AnyJobName",
+    "AnyTarget",
+    "AnyVersion",
     "AsJson",
     "Bucket",
     "Copy",
@@ -18,7 +21,9 @@ __all__ = [
     "JobFile",
     "JobName",
     "Stack",
+    "Target",
     "VersionNumber",
+    "any_job_name",
 ]
 
 Copy = Literal["server", "ema"]
@@ -35,7 +40,8 @@ def _job_name(value: str) -> str:
     return _in_grammar("job", value)
 
 
-def _any_job_name(value: str | None) -> str | None:
+def any_job_name(value: str | None) -> str | None:
+    """Return a job's name that may be left out, having checked it."""
     return None if value is None else _job_name(value)
 
 
@@ -55,7 +61,7 @@ def _in_grammar(field: str, value: str) -> str:
 JobFile = Annotated[Path, typer.Argument(metavar="JOB.yaml", help="The job file.")]
 JobName = Annotated[str, typer.Argument(metavar="JOB", help="The job's name.", callback=_job_name)]
 AnyJobName = Annotated[
-    str | None, typer.Argument(metavar="[JOB]", help="The job's name.", callback=_any_job_name)
+    str | None, typer.Argument(metavar="[JOB]", help="The job's name.", callback=any_job_name)
 ]
 DatasetName = Annotated[
     str, typer.Argument(metavar="NAME", help="The data set's name.", callback=_dataset_name)
@@ -67,3 +73,13 @@ Stack = Annotated[
     str, typer.Option("--stack", envvar="SPOTGRAD_STACK", help="The deployment's stack.")
 ]
 VersionNumber = Annotated[int, typer.Option("--version", min=0, help="The number of a version.")]
+Target = Annotated[Path, typer.Option("--output", help="A file, or a folder to put it in.")]
+AnyTarget = Annotated[Path | None, typer.Option("--output", help="Where to write the model.")]
+AnyVersion = Annotated[
+    int | None,
+    typer.Option("--version", min=0, help="A version.", show_default="the final, or the latest"),
+]
+AnyCopy = Annotated[
+    Copy | None,
+    typer.Option("--copy", help="Which copy of it.", show_default="ema where there is one"),
+]
