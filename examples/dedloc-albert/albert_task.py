@@ -42,7 +42,7 @@ class Albert(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
         self.order = nn.Linear(hidden, 2)
         for each in (self.words, self.places, self.segments):
-            nn.init.normal_(each.weight, std=0.02)
+            nn.init.normal_(each.weight, std=0.1)
 
     def encode(self, words: torch.Tensor) -> torch.Tensor:
         """Return (batch, length, hidden) for (batch, length) words."""
