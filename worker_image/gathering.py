@@ -13,8 +13,8 @@ import torch
 from torch import nn
 
 from spotgrad.errors import Unsupported
+from spotgrad.protocol.codecs import Codec
 from spotgrad.protocol.gradient_codec import encode
-from spotgrad.protocol.gradient_packing import Codec
 from spotgrad.protocol.job import Optimizer as OptimizerSpec
 from spotgrad.protocol.result import Trained
 from worker_image.batches import Rows

@@ -79,7 +79,7 @@ class Worker:
         one, base, start = begun
         self._done += 1
         body = model(self._done, start)
-        samples = 10 + self._done
+        samples = 1 + self._done % 10
         return self._bench.put(one, Trained(base=base, samples=samples, roles=ROLES), body)
 
     def _start(self, one: WorkItem) -> tuple[Base, Tensors]:

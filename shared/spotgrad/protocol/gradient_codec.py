@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
-from spotgrad.protocol.gradient_packing import MEAN, PACKINGS, VALUES, Codec, Packing, Parts
+from spotgrad.protocol.codecs import Codec
+from spotgrad.protocol.gradient_packing import MEAN, PACKINGS, VALUES, Packing, Parts
 
 Tensors = Mapping[str, NDArray[Any]]
 

@@ -9,7 +9,7 @@ what is not stays not finite. A NaN that became a number would pass the admissio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 Tensor = NDArray[Any]
 Parts = dict[str, Tensor]
 Shape = tuple[int, ...]
-Codec = Literal["fp32", "fp16", "scaled-fp16", "int8-blockwise"]
 
 VALUES, MEAN, DEVIATION, ABSMAX = "values", "mean", "deviation", "absmax"
 BLOCK: Final = 4096

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from spotgrad.protocol.gradient_packing import Codec
+from spotgrad.protocol.codecs import Codec
 from spotgrad.protocol.optimizer import OptimizerStep
 from spotgrad.protocol.scalars import Count, Duration, Number, Share, lasts
 from spotgrad.protocol.wire import Part

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field
 
 from spotgrad.errors import Malformed
-from spotgrad.protocol.gradient_packing import Codec
+from spotgrad.protocol.codecs import Codec
 from spotgrad.protocol.job import JobName
 from spotgrad.protocol.wire import Document, Finite, Identifier, Part, SubtaskText
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spotgrad.errors import Malformed
+from spotgrad.protocol.codecs import Codec
 from spotgrad.protocol.gradient_codec import encode
-from spotgrad.protocol.gradient_packing import Codec
 from spotgrad.protocol.result import Base, Initialized, ResultMetadata, Role, Trained
 from spotgrad.protocol.tensors import TensorFile
 from spotgrad.steps.contribution import contribution, inspect_gradient
