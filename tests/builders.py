@@ -294,7 +294,12 @@ class Bench:
         return reconcile_job(self.world, self.watch, JOB)
 
     def attempt(
-        self, of: WorkItem, outcome: AttemptOutcome | None = None, *, seconds: float = 1.0
+        self,
+        of: WorkItem,
+        outcome: AttemptOutcome | None = None,
+        *,
+        seconds: float = 1.0,
+        base: Base | None = None,
     ) -> AttemptKey:
         """A worker's record as it stands now; ``seconds`` is how long the attempt took so far."""
         key = AttemptKey(JOB, of.epoch, of.subtask, self.attempts())
@@ -305,7 +310,7 @@ class Bench:
             subtask=of.subtask,
             attempt=key.attempt,
             worker="worker-a",
-            base=None,
+            base=base,
             started_at=START,
             beat_at=START + timedelta(seconds=seconds),
             outcome=outcome,

@@ -45,6 +45,15 @@ def run(  # noqa: PLR0913 -- a parameter is an option
             "throttle=P,aggregator-crash=P,seed=N",
         ),
     ] = None,
+    slow: Annotated[
+        list[float] | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Workers of unequal speed: each waits so long in every training subtask. Repeat "
+            "it; the workers take one each, in turn.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Train JOB.yaml here: a local AWS, the three functions, and real worker processes."""
@@ -52,7 +61,13 @@ def run(  # noqa: PLR0913 -- a parameter is an option
         raise InvalidJob("--resume and --fresh: choose one")
     faults = None if chaos is None else parse_chaos(chaos)
     options = RunOptions(
-        load_job(job_file), workers, dataset, resume=resume, fresh=fresh, chaos=faults
+        load_job(job_file),
+        workers,
+        dataset,
+        resume=resume,
+        fresh=fresh,
+        slow_seconds=slow or (),
+        chaos=faults,
     )
     home = Home(options.job.spec.name)
     output = Output(as_json=as_json)

@@ -23,6 +23,17 @@ STARTS_PER_WORKER = 50
 WORKER = "worker_image"
 
 
+def paced(slow_seconds: Sequence[float]) -> Callable[[int], Sequence[str]]:
+    """Return the arguments of the n-th worker, from 1: one of the waits each, in turn."""
+
+    def arguments(number: int) -> Sequence[str]:
+        if not slow_seconds:
+            return ()
+        return "--slow", str(slow_seconds[(number - 1) % len(slow_seconds)])
+
+    return arguments
+
+
 class WorkersFailed(Reject):
     """Workers end as fast as they are started."""
 
@@ -38,7 +49,7 @@ class Fleet:
         places: int,
         environment: Callable[[str], Mapping[str, str]],
         log: Path,
-        arguments: Sequence[str] = (),
+        arguments: Callable[[int], Sequence[str]] = lambda _: (),
         *,
         module: str = WORKER,
         start: type[Child] = Child,
@@ -47,7 +58,7 @@ class Fleet:
         self._start_child = start
         self._environment = environment
         self._log = log
-        self._arguments = ("--leave-with-parent", *arguments)
+        self._arguments = arguments
         self._module = module
         self._numbers = count(1)
         self._children: dict[str, Child] = {}
@@ -118,9 +129,14 @@ class Fleet:
             raise WorkersFailed(
                 f"workers end as fast as they start: {self._last_words()} (see {self._log})"
             )
-        name = f"local-{next(self._numbers)}"
+        number = next(self._numbers)
+        name = f"local-{number}"
         child = self._start_child(
-            self._module, *self._arguments, environment=self._environment(name), log=self._log
+            self._module,
+            "--leave-with-parent",
+            *self._arguments(number),
+            environment=self._environment(name),
+            log=self._log,
         )
         self._children[name] = child
         self.started.append(child.pid)

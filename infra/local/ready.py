@@ -34,7 +34,7 @@ class RunOptions:
     resume: bool = False
     fresh: bool = False
     deliver: Delivery = once
-    worker_arguments: Sequence[str] = ()
+    slow_seconds: Sequence[float] = ()
     chaos: ChaosSpec | None = None
     server: Server = MOTO
 

@@ -11,7 +11,7 @@ from threading import Event
 
 from infra.local.child import is_left
 from infra.local.counters import Counts
-from infra.local.fleet import Fleet
+from infra.local.fleet import Fleet, paced
 from infra.local.home import Home
 from infra.local.interrupt import uninterrupted
 from infra.local.ready import Ready, RunOptions, check_run
@@ -68,7 +68,7 @@ class LocalRun:
             options.workers,
             stack.worker_environment,
             home.logs / "workers.log",
-            options.worker_arguments,
+            paced(options.slow_seconds),
             start=start_of(options.chaos),
         )
         self._world = World(stack.store, stack.subtasks, self._clock, new_id)

@@ -102,7 +102,7 @@ class LocalYard:
             8,
             lambda name: child_environment(extra={"NAME": name}),
             log,
-            ("obey",),
+            lambda _: ("obey",),
             module="tests.infra.workers",
         )
 

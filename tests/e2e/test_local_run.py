@@ -24,7 +24,7 @@ def test_a_killed_worker_and_duplicates_change_nothing(tmp_path: Path) -> None:
     """One worker dies mid-subtask; every fifth message of every queue is delivered twice."""
     job = digits(tmp_path / "job")
     home = Home(NAME, tmp_path / "home")
-    options = RunOptions(job, deliver=DuplicateEvery(5), worker_arguments=("--slow", "0.15"))
+    options = RunOptions(job, deliver=DuplicateEvery(5), slow_seconds=(0.15,))
 
     with local_run(options, home) as run:
         saboteur = Saboteur(run)

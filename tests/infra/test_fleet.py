@@ -8,7 +8,7 @@ import pytest
 
 from infra.local import fleet as fleet_module
 from infra.local.environment import child_environment
-from infra.local.fleet import STARTS_PER_WORKER, Fleet, WorkersFailed
+from infra.local.fleet import STARTS_PER_WORKER, Fleet, WorkersFailed, paced
 from spotgrad.errors import Reject
 from spotgrad.planning.fleet import FleetView
 from spotgrad.protocol.job import Workers
@@ -27,7 +27,7 @@ def make(tmp_path: Path) -> Iterator[MakeFleet]:
                 places,
                 lambda name: child_environment(extra={"NAME": name}),
                 tmp_path / "logs" / "workers.log",
-                (behaviour, *more),
+                lambda _: (behaviour, *more),
                 module="tests.infra.workers",
             )
         )
@@ -186,3 +186,12 @@ def test_a_job_that_gets_on_may_lose_any_number_of_workers(
 
 def test_the_limit_outlasts_a_subtask_that_kills_every_worker() -> None:
     assert STARTS_PER_WORKER > 20  # retries.interruptions: then the subtask is dead, not the run
+
+
+def test_waits_are_handed_out_in_turn() -> None:
+    assert [paced([0.0, 2.5])(number) for number in (1, 2, 3)] == [
+        ("--slow", "0.0"),
+        ("--slow", "2.5"),
+        ("--slow", "0.0"),
+    ]
+    assert paced(())(1) == ()

@@ -37,7 +37,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(RECORDER), path))))
         patch.setenv("RECORDED_CALLS", str(records))
         job_file = small_digits(folder / "job", epochs=6, evaluate={"every_epochs": 1})
-        options = RunOptions(load_job(job_file), worker_arguments=("--slow", "0.5"))
+        options = RunOptions(load_job(job_file), slow_seconds=(0.5,))
         with local_run(options, Home(NAME, folder / "home")) as run:
             use_every_command(run, job_file.parent)
         use_fleet_and_topic(folder)

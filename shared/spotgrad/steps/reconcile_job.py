@@ -33,6 +33,7 @@ from spotgrad.steps.commit import commit, send_outbox, until_committed
 from spotgrad.steps.control_job import control_job
 from spotgrad.steps.documents import TaggedHead, find_head, keyed
 from spotgrad.steps.expire_results import expire_results, has_results
+from spotgrad.steps.expire_versions import expire_versions
 from spotgrad.steps.observe import observe
 from spotgrad.steps.receipt import renew_receipt
 from spotgrad.steps.succession import successor
@@ -128,9 +129,12 @@ def _put_away(world: World, watch: Watch, head: Head) -> Reconciled:
 
 def _tidy(world: World, watch: Watch, head: Head) -> int:
     """Delete what lost commits left behind and what has expired; return how many objects."""
-    now = world.clock.now()
-    days = world.plans.read(head).spec.keep.results_days
-    return sweep_orphans(watch.sweeper, head, now) + expire_results(watch.sweeper, head, days, now)
+    now, keep = world.clock.now(), world.plans.read(head).spec.keep
+    return (
+        sweep_orphans(watch.sweeper, head, now)
+        + expire_results(watch.sweeper, head, keep.results_days, now)
+        + expire_versions(watch.sweeper, world.attempts, head, keep.versions, now)
+    )
 
 
 def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:

@@ -65,7 +65,10 @@ JOB_FILES = {
     "nothing": (b"", "the file is empty"),
     "no epochs": (b"name: a\ntask: a:b\ndataset: a\n", "epochs: missing"),
     "no price": (job_file(budget={"max_usd": 1}), "workers.usd_per_hour"),
-    "not supported yet": (job_file(keep={"versions": 1}), "keep.versions is not supported yet"),
+    "not supported yet": (
+        job_file(workers={"subtasks_per_worker": 2}),
+        "workers.subtasks_per_worker is not supported yet",
+    ),
     "5 MB": (b"#" * 5_000_000, "5,000,000 bytes, at most 1,048,576 are allowed"),
 }
 
