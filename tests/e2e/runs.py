@@ -29,14 +29,19 @@ NAME = "digits-cnn"
 
 def digits(folder: Path, *, epochs: int = 10, workers: int = 2) -> Job:
     """Copy the example into ``folder``; return its job with so many epochs and workers."""
-    shutil.copytree(DIGITS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    path = folder / "job.yaml"
+    path = copied(DIGITS, folder)
     text = path.read_text(encoding="utf-8")
     assert "\nepochs: 10\n" in text
     text = text.replace("\nepochs: 10\n", f"\nepochs: {epochs}\n")
     assert "{max: 2}" in text
     path.write_text(text.replace("{max: 2}", f"{{max: {workers}}}"), encoding="utf-8")
     return load_job(path)
+
+
+def copied(example: Path, folder: Path) -> Path:
+    """Copy an example into ``folder``; return its job file."""
+    shutil.copytree(example, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder / "job.yaml"
 
 
 def merged_once(store: ObjectStore) -> Counter[tuple[int, str]]:
