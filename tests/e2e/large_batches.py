@@ -1,4 +1,4 @@
-"""The DeDLOC examples, from the job file to a model: by workers of unequal speed, to falling loss."""
+"""The DeDLOC examples from job file to model, by workers of unequal speed: their loss falls."""
 
 from pathlib import Path
 from typing import Any
