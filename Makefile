@@ -16,8 +16,10 @@ help:  ## what there is
 
 # pip alone: it takes the CPU build of torch that the constraints file pins where there is one.
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "making $(VENV): torch and the rest are downloaded, which takes some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@echo "torch is in place; now what else the gate and the local run need"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
