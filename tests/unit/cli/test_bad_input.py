@@ -169,7 +169,6 @@ def test_what_is_no_data_set_is_refused(
 
 
 USAGE = {
-    "a group alone": (["local"], "Missing command."),
     "no such command": (["stats"], "No such command 'stats'. Did you mean 'status'?"),
     "no such option": (["list", "--colour"], "No such option: --colour"),
     "no bucket": (["list"], "Missing option '--bucket'"),
