@@ -6,8 +6,6 @@ deployed ones. What is compared is what must be the same in both.
 """
 
 import hashlib
-import json
-import os
 import subprocess
 import sys
 import threading
@@ -19,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import ClientError
 from safetensors.numpy import load
 
 from infra.local.home import Home
@@ -33,8 +30,8 @@ from spotgrad.steps.audit import audit
 from spotgrad.steps.chain import read_head
 from spotgrad.steps.documents import find_head
 from tests.deployed.alike import deployed_topology
-from tests.deployed.cloud import PARAMETERS, STACK, Deployed, deploy, deployed
-from tests.deployed.tools import FUNCTIONS, SAM, THIS_MACHINE, build
+from tests.deployed.cloud import PARAMETERS, Deployed, deploy, deployed
+from tests.deployed.tools import FUNCTIONS, THIS_MACHINE, build
 from tests.e2e.commands import COMMAND, small_digits
 from tests.infra.conftest import is_alive
 
@@ -44,18 +41,6 @@ NAME = "digits-cnn"
 LOST = "lost-and-found"
 EPOCHS, SHARDS = 2, 4
 MOST_SECONDS = 1200.0
-SAM_HERE = """#!{python}
-from samcli.lib.package import packageable_resources
-
-parse = packageable_resources.parse_s3_url
-packageable_resources.parse_s3_url = lambda url, *args, **kwargs: parse(
-    url.replace("{endpoint}", "https://s3.us-east-1.amazonaws.com"), *args, **kwargs
-)
-
-from samcli.cli.main import cli
-
-cli()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -129,62 +114,6 @@ def test_building_and_deploying_again_uploads_nothing_new(stack: Deployed, tmp_p
     deploy(build(tmp_path / "again", **THIS_MACHINE), stack.endpoint_url)
     assert code_digests(stack) == before
     assert stack.client("s3").list_objects_v2(Bucket="artifacts")["KeyCount"] <= artifacts + 1
-
-
-def test_destroy_keeps_every_byte_until_somebody_says_otherwise(
-    stack: Deployed, tmp_path: Path
-) -> None:
-    """The last test: real sam, a stack with a bucket full of models, and no stack at the end."""
-    stack.clients.s3.put_object(Bucket=stack.bucket, Key="models/mine", Body=b"weights")
-    before = objects(stack)
-    assert before
-
-    kept = destroy(stack, tmp_path)
-    assert kept == {"stack": STACK, "bucket": stack.bucket, "bucket_deleted": False}
-    with pytest.raises(ClientError, match="does not exist"):
-        stack.client("cloudformation").describe_stacks(StackName=STACK)
-    queues = stack.clients.sqs.list_queues(QueueNamePrefix=f"{STACK}-")
-    assert queues.get("QueueUrls", []) == []
-    assert objects(stack) == before
-
-    assert destroy(stack, tmp_path, "--yes-delete-data")["bucket_deleted"]
-    names = [row["Name"] for row in stack.clients.s3.list_buckets()["Buckets"]]
-    assert stack.bucket not in names
-
-
-def destroy(stack: Deployed, folder: Path, *flags: str) -> Any:
-    """Run ``spotgrad destroy`` as a user who is not to be asked; return its document."""
-    environment = stack.worker_environment("user")
-    environment["PATH"] = os.pathsep.join((str(sam_here(stack, folder)), environment["PATH"]))
-    environment["SAM_CLI_TELEMETRY"] = "0"
-    done = subprocess.run(
-        [COMMAND, "destroy", "--stack", STACK, "--yes", "--json", *flags],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return {key: value for key, value in json.loads(done.stdout).items() if key != "schema"}
-
-
-def sam_here(stack: Deployed, folder: Path) -> Path:
-    """Return a folder with a sam that takes the emulator's address for S3's.
-
-    ``sam deploy`` names the nested template by the endpoint; ``sam delete`` takes AWS's alone.
-    """
-    (folder / "sam").write_text(
-        SAM_HERE.format(python=SAM.with_name("python"), endpoint=stack.endpoint_url),
-        encoding="utf-8",
-    )
-    (folder / "sam").chmod(0o755)
-    return folder
-
-
-def objects(stack: Deployed) -> dict[str, str]:
-    pages = stack.clients.s3.get_paginator("list_objects_v2").paginate(Bucket=stack.bucket)
-    return {row["Key"]: row["ETag"] for page in pages for row in page.get("Contents", ())}
 
 
 @contextmanager
