@@ -16,8 +16,10 @@ help:  ## what there is
 
 # pip alone: it takes the CPU build of torch that the constraints file pins where there is one.
 $(VENV)/.installed: pyproject.toml constraints.txt
+	@echo "making $(VENV): torch and the rest are downloaded, which takes some minutes the first time"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@echo "torch is in place; now what else the gate and the local run need"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable ".[dev]"
 	touch $@
 
@@ -92,8 +94,8 @@ deploy-check: deploy-tools  ## what can be proved of the stack without AWS: sam,
 artifacts: install $(DEPLOY)/.installed  ## build the functions twice for Lambda and once for here; size, contents, same bytes
 	$(BIN)/python -m pytest tests/deployed/artifacts.py
 
-e2e-deployed: install $(DEPLOY)/.installed $(MINISTACK)/.installed  ## sam build and deploy to ministack, and a job there (ten minutes)
-	$(BIN)/python -m pytest tests/deployed/e2e.py
+e2e-deployed: install $(DEPLOY)/.installed $(MINISTACK)/.installed  ## sam build and deploy to ministack, a job there, and destroy (over ten minutes)
+	$(BIN)/python -m pytest tests/deployed/e2e.py tests/deployed/destroy.py
 
 # One lock of each deployable, of the gate's own pins: for the functions whatever the platform; for
 # the worker image what needs CUDA apart, as the CPU image takes another torch.

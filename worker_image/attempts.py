@@ -6,6 +6,7 @@ is the last write, since its caller has stopped the heartbeat by then.
 
 import logging
 import threading
+from dataclasses import dataclass
 
 from spotgrad.errors import Retry
 from spotgrad.ports import Clock, ObjectStore
@@ -14,9 +15,17 @@ from spotgrad.protocol.keys import AttemptKey
 from spotgrad.protocol.result import Base
 from spotgrad.protocol.subtask import Subtask
 
-__all__ = ["AttemptRecord"]
+__all__ = ["AttemptRecord", "Author"]
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who makes attempts: a worker, and how long it may be silent without losing its message."""
+
+    worker: str
+    lease_seconds: int
 
 
 class AttemptRecord:
@@ -29,7 +38,7 @@ class AttemptRecord:
         subtask: Subtask,
         *,
         attempt: str,
-        worker: str,
+        author: Author,
         base: Base | None,
     ) -> None:
         now = clock.now()
@@ -39,7 +48,8 @@ class AttemptRecord:
             epoch=subtask.epoch,
             subtask=subtask.subtask,
             attempt=attempt,
-            worker=worker,
+            worker=author.worker,
+            lease_seconds=author.lease_seconds,
             base=base,
             started_at=now,
             beat_at=now,

@@ -25,7 +25,7 @@ from spotgrad.protocol.result import Outcome, ResultMetadata
 from spotgrad.protocol.tensors import checksum, encode
 from spotgrad.settings import MissingSetting
 from worker_image.assignment import Assignment, Options, Ports
-from worker_image.attempts import AttemptRecord
+from worker_image.attempts import AttemptRecord, Author
 from worker_image.cache import is_disk_full
 from worker_image.departure import Departure, StopRequested
 from worker_image.exit_codes import BadDisk, BadHost
@@ -248,7 +248,7 @@ class Handler:
             self._ports.clock,
             it.subtask,
             attempt=it.attempt,
-            worker=self._options.worker,
+            author=Author(self._options.worker, self._options.lease_seconds),
             base=base_of(it.head, it.subtask),
         )
 

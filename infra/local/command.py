@@ -17,7 +17,7 @@ from spotgrad.cli.output import Output
 from spotgrad.errors import InvalidJob
 from spotgrad.system import SystemClock
 
-app = typer.Typer(help="Run the whole pipeline on this machine.", no_args_is_help=True)
+app = typer.Typer(help="Run the whole pipeline on this machine.")
 
 SUCCEEDED, FAILED = 0, 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spotgrad.cli.data import DEFAULT_SHARDS
 from spotgrad.cli.job import Job
-from spotgrad.cli.source import load_source, splits_of
+from spotgrad.cli.source import load_source, named_after, splits_of
 from spotgrad.errors import InvalidJob
 from spotgrad.planning.sharding import TRAIN, Arrays, columns_of, samples_of
 from spotgrad.ports import ObjectStore
@@ -46,8 +46,9 @@ def load_beside(job: Job, given: Path | None) -> LocalDataset:
         )
     path = given or find_beside(job)
     source = load_source(path)
-    splits = splits_of(source, validation=None, seed=SEED)
-    columns_of(splits)
+    with named_after(path):
+        splits = splits_of(source, validation=None, seed=SEED)
+        columns_of(splits)
     check_splits(job.spec, splits)
     shards = source.shards or DEFAULT_SHARDS
     _check_size(path, samples_of(TRAIN, splits[TRAIN]), shards)

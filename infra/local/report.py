@@ -64,9 +64,8 @@ def show_report(report: Report, home: Home, output: Output) -> None:
     if document["model"]:
         output.say()
         output.say("next:")
-        output.say(
-            f"  safetensors.torch.load_file('{document['model']}')  # into your task's model"
-        )
+        output.say("  from safetensors.torch import load_file")
+        output.say(f"  load_file('{document['model']}')  # for your task's load_state_dict")
         output.say(f"  spotgrad versions {home.job} --bucket {home.bucket}")
         output.say(f"  spotgrad audit {home.job} --bucket {home.bucket}")
 

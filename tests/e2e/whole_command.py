@@ -176,7 +176,7 @@ BAD_FIELDS = {
 }
 
 BAD_FILES = {
-    "malformed YAML": ("job.yaml", "name: [digits", "job file: "),
+    "malformed YAML": ("job.yaml", "name: [digits", "job.yaml: line 1"),
     "a tag": ("job.yaml", "name: !!python/object:os.system x\n", "tag"),
     "an import error": ("digits_task.py", "import nowhere\n", "No module named 'nowhere'"),
     "a syntax error": ("digits.py", "def arrays(:\n", "digits.py: SyntaxError"),

@@ -106,6 +106,11 @@ def test_success_is_exit_code_0_with_lines_for_a_person(
     assert stage.runs[0].drained
 
 
+def test_the_group_alone_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["local"]) == 2
+    assert capsys.readouterr() == ("", "spotgrad: Missing command. (see spotgrad local --help)\n")
+
+
 def test_more_workers_than_the_job_allows_are_said_not_to_come(
     stage: Stage, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -71,7 +71,8 @@ def test_success_is_a_status_and_what_came_of_it(
         f"  model      {home.model}",
         "",
         "next:",
-        f"  safetensors.torch.load_file('{home.model}')  # into your task's model",
+        "  from safetensors.torch import load_file",
+        f"  load_file('{home.model}')  # for your task's load_state_dict",
         f"  spotgrad versions {JOB} --bucket {home.bucket}",
         f"  spotgrad audit {JOB} --bucket {home.bucket}",
     ]

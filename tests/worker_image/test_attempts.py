@@ -10,7 +10,7 @@ from tests.fakes.clock import START, FakeClock
 from tests.fakes.faults import Fault
 from tests.fakes.store import FakeStore
 from tests.worker_image.world import COMMIT, RUN
-from worker_image.attempts import AttemptRecord
+from worker_image.attempts import AttemptRecord, Author
 
 KEY = "attempts/tiny-job/000002/train-000001/00000000000000aa.json"
 
@@ -21,7 +21,7 @@ def record(store: FakeStore, clock: FakeClock) -> AttemptRecord:
         clock,
         Subtask(job="tiny-job", run=RUN, epoch=2, subtask="train-000001"),
         attempt="00000000000000aa",
-        worker="w",
+        author=Author("w", lease_seconds=30),
         base=Base(version=3, commit=COMMIT, results_merged=7),
     )
 
@@ -42,6 +42,7 @@ def test_a_record_begins_beats_and_ends_under_one_key() -> None:
     assert {each.started_at for each in seen} == {START}
     assert seen[0].base == Base(version=3, commit=COMMIT, results_merged=7)
     assert (seen[0].job, seen[0].run, seen[0].worker) == ("tiny-job", RUN, "w")
+    assert {each.lease_seconds for each in seen} == {30}
 
 
 def test_an_end_that_cannot_be_written_is_no_error_but_a_beat_is() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from spotgrad.cli.output import counted
 from spotgrad.protocol.job import JobSpec
 
 __all__ = ["advice"]
@@ -26,7 +27,7 @@ def advice(spec: JobSpec, train_shards: int | None = None) -> Iterator[str]:
     flying = spec.in_flight
     if train_shards is not None and train_shards < _SHARDS_PER_SUBTASK * flying:
         yield (
-            f"dataset: {train_shards} training shards for up to {flying} subtasks in flight; "
-            f"staleness costs accuracy below {_SHARDS_PER_SUBTASK} shards each: "
+            f"dataset: {counted(train_shards, 'training shard')} for up to {flying} subtasks in "
+            f"flight; staleness costs accuracy below {_SHARDS_PER_SUBTASK} shards each: "
             "push the data set with more --shards, or lower workers.max"
         )

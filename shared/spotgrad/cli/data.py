@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from spotgrad.cli.output import Output, size_text
-from spotgrad.cli.source import load_source, splits_of
+from spotgrad.cli.output import Output, counted, size_text
+from spotgrad.cli.source import load_source, named_after, splits_of
 from spotgrad.ports import ObjectStore
 from spotgrad.steps.push_dataset import Layout, Pushed, ShardPushed, push_dataset
 
@@ -33,9 +33,11 @@ def push(dataset: str, path: Path, options: Options, store: ObjectStore, output:
     pushed = push_source(dataset, path, options, store, output)
     for split, content in pushed.manifest.splits.items():
         size = size_text(sum(shard.size_bytes for shard in content.shards))
-        output.say(f"{split}: {content.samples} samples in {len(content.shards)} shards, {size}")
+        shards = counted(len(content.shards), "shard")
+        output.say(f"{split}: {counted(content.samples, 'sample')} in {shards}, {size}")
     if pushed.changed:
-        output.say(f"pushed {dataset}: {pushed.uploaded_shards} shards uploaded", "green")
+        uploaded = counted(pushed.uploaded_shards, "shard")
+        output.say(f"pushed {dataset}: {uploaded} uploaded", "green")
     else:
         output.say(f"{dataset} is in the bucket already, with this very content: nothing to do")
     output.document(
@@ -61,12 +63,13 @@ def push_source(
         InvalidJob: the source holds no data set; the bucket is as it was.
     """
     source = load_source(path)
-    splits = splits_of(source, validation=options.validation, seed=options.seed)
+    with named_after(path):
+        splits = splits_of(source, validation=options.validation, seed=options.seed)
     layout = Layout(
         train_shards=options.shards or source.shards or DEFAULT_SHARDS,
         seed=options.seed if options.shuffle else None,
     )
-    with output.progress() as progress:
+    with named_after(path), output.progress() as progress:
         bar = progress.add_task(f"pushing {dataset}", total=None)
 
         def tell(step: ShardPushed) -> None:

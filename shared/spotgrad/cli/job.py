@@ -45,4 +45,7 @@ def load_job(path: Path) -> Job:
             f"job file {path}: {size:,} bytes, at most {MOST_BYTES:,} are allowed; "
             "a job file holds settings, not data"
         )
-    return Job(path, body, parse_job_file(body))
+    try:
+        return Job(path, body, parse_job_file(body))
+    except InvalidJob as error:
+        raise InvalidJob(f"job file {path}: {str(error).removeprefix('job file: ')}") from error

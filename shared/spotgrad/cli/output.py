@@ -84,6 +84,11 @@ class Output:
             yield progress
 
 
+def counted(number: int, noun: str) -> str:
+    """Return ``1 shard`` or ``2 shards``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def size_text(size_bytes: int) -> str:
     """Return a size as a person reads it, in powers of 1000."""
     size, unit = float(size_bytes), "B"

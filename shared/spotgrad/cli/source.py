@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spotgrad.errors import InvalidJob
-from spotgrad.planning.sharding import TRAIN, VALIDATION, Arrays, hold_out
+from spotgrad.planning.sharding import ABOUT_ARRAYS, TRAIN, VALIDATION, Arrays, hold_out
 
-__all__ = ["DEFAULT_VALIDATION", "Source", "load_source", "splits_of"]
+__all__ = ["DEFAULT_VALIDATION", "Source", "load_source", "named_after", "splits_of"]
 
 DEFAULT_VALIDATION: Final = 0.2
 _MODULE: Final = "spotgrad_source"
@@ -51,6 +51,18 @@ def load_source(path: Path) -> Source:
     )
 
 
+@contextmanager
+def named_after(path: Path) -> Iterator[None]:
+    """Let what is wrong with the arrays be said of the file that they came from."""
+    try:
+        yield
+    except InvalidJob as error:
+        _, about_arrays, finding = str(error).partition(ABOUT_ARRAYS)
+        if not about_arrays:
+            raise
+        raise InvalidJob(f"source {path}: {finding}") from error
+
+
 def splits_of(source: Source, *, validation: float | None, seed: int) -> Mapping[str, Arrays]:
     """Return the splits of a source; plain columns are split, named splits are taken as named.
 
@@ -71,6 +83,8 @@ def splits_of(source: Source, *, validation: float | None, seed: int) -> Mapping
 
 def _from_npz(path: Path) -> Source:
     arrays = _read_npz(path)
+    if not arrays:
+        raise InvalidJob(f"source {path}: it holds no array; save them with numpy.savez")
     named = [key for key in arrays if "." in key]
     if named and len(named) < len(arrays):
         plain = next(key for key in arrays if "." not in key)
@@ -88,6 +102,8 @@ def _from_npz(path: Path) -> Source:
 
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    if path.stat().st_size == 0:
+        raise InvalidJob(f"source {path}: the file is empty (0 bytes); write it again")
     try:
         # numpy leaves the file open when it is no zip file: open it here.
         with path.open("rb") as stream:
@@ -95,7 +111,14 @@ def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
             if isinstance(found, np.lib.npyio.NpzFile):
                 return dict(found.items())
     except Exception as error:  # zipfile, zlib and numpy have a dozen kinds for a damaged file
-        raise InvalidJob(f"source {path}: not a readable .npz file: {_line(error)}") from error
+        if str(error).startswith("Object arrays"):
+            raise InvalidJob(
+                f"source {path}: an array of Python objects, which only pickle could read; "
+                "save booleans, integers or floats"
+            ) from error
+        raise InvalidJob(
+            f"source {path}: not a readable .npz file: {_line(error)}; write it with numpy.savez"
+        ) from error
     raise InvalidJob(f"source {path}: one bare array, not an .npz file; use numpy.savez")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from spotgrad.cli.advice import advice
 from spotgrad.cli.code import pack_code
 from spotgrad.cli.job import Job, load_job
-from spotgrad.cli.output import Output, size_text
+from spotgrad.cli.output import Output, counted, size_text
 from spotgrad.cli.task_check import check_task
 from spotgrad.ports import ObjectReader, ObjectStore
 from spotgrad.protocol.dataset import DatasetManifest
@@ -26,7 +26,8 @@ def validate(path: Path, store: ObjectReader | None, output: Output) -> None:
     manifest = None if store is None else find_manifest(store, job.spec)
     warnings = _warn(job, manifest, output)
     spec = job.spec
-    output.say(f"{path}: valid: job {spec.name}, task {spec.task}, {spec.epochs} epochs", "green")
+    epochs = counted(spec.epochs, "epoch")
+    output.say(f"{path}: valid: job {spec.name}, task {spec.task}, {epochs}", "green")
     output.document({"job": spec.name, "valid": True, "warnings": warnings, "spec": spec})
 
 
@@ -57,10 +58,11 @@ def submit(path: Path, store: ObjectStore, output: Output) -> None:
 
 
 def _say_submitted(job: Job, submitted: Submitted, code: bytes | None, output: Output) -> None:
-    shards = len(submitted.manifest.splits["train"].shards)
+    subtasks = counted(len(submitted.manifest.splits["train"].shards), "subtask")
+    epochs = counted(job.spec.epochs, "epoch")
     bundle = "no code of its own" if code is None else f"{size_text(len(code))} of code"
     output.say(
-        f"submitted {submitted.job}: {job.spec.epochs} epochs of {shards} subtasks, {bundle}",
+        f"submitted {submitted.job}: {epochs} of {subtasks}, {bundle}",
         "green",
     )
 

@@ -23,6 +23,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 TRAIN: Final = "train"
 VALIDATION: Final = "validation"
+ABOUT_ARRAYS: Final = "data set: "
+"""What every finding about the arrays themselves begins with; they do not know their file."""
 SAMPLES_PER_SHARD: Final = 5000
 """At most so many samples are in a shard of a split that is not trained on."""
 
@@ -59,13 +61,15 @@ def columns_of(splits: Mapping[str, Arrays]) -> tuple[Column, ...]:
             unequal length, hold objects or NaN; the message names the split and the column.
     """
     if TRAIN not in splits:
-        raise InvalidJob(f"data set: no split {TRAIN!r} (it has {_listed(splits)}); name one so")
+        raise InvalidJob(
+            f"{ABOUT_ARRAYS}no split {TRAIN!r} (it has {_listed(splits)}); name one so"
+        )
     described = {split: _described(split, arrays) for split, arrays in splits.items()}
     first = described[TRAIN]
     for split, columns in described.items():
         if {column.name: column for column in columns} != {column.name: column for column in first}:
             raise InvalidJob(
-                f"data set: split {split!r} has {_shown(columns)}, "
+                f"{ABOUT_ARRAYS}split {split!r} has {_shown(columns)}, "
                 f"but {TRAIN!r} has {_shown(first)}; all splits need the same columns"
             )
     return first
@@ -78,19 +82,19 @@ def samples_of(split: str, arrays: Arrays) -> int:
         InvalidJob: no columns, no samples, or columns of unequal length.
     """
     if not arrays:
-        raise InvalidJob(f"data set: split {split!r} has no columns")
+        raise InvalidJob(f"{ABOUT_ARRAYS}split {split!r} has no columns")
     for name, array in arrays.items():
         if array.ndim == 0:
             raise InvalidJob(
-                f"data set: column {split}.{name} is a single value; axis 0 counts samples"
+                f"{ABOUT_ARRAYS}column {split}.{name} is a single value; axis 0 counts samples"
             )
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         unequal = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InvalidJob(f"data set: split {split!r} has columns of unequal length: {unequal}")
+        raise InvalidJob(f"{ABOUT_ARRAYS}split {split!r} has columns of unequal length: {unequal}")
     samples = next(iter(lengths.values()))
     if samples == 0:
-        raise InvalidJob(f"data set: split {split!r} is empty: it has no samples")
+        raise InvalidJob(f"{ABOUT_ARRAYS}split {split!r} is empty: it has no samples")
     return samples
 
 
@@ -104,8 +108,8 @@ def shard_count(split: str, samples: int, train_shards: int) -> int:
         return math.ceil(samples / SAMPLES_PER_SHARD)
     if samples < train_shards:
         raise InvalidJob(
-            f"data set: {samples} samples in split {TRAIN!r} cannot fill {train_shards} shards; "
-            f"use at most --shards {samples}"
+            f"{ABOUT_ARRAYS}{samples} samples in split {TRAIN!r} cannot fill {train_shards} "
+            f"shards; use at most --shards {samples}"
         )
     return train_shards
 
@@ -141,14 +145,16 @@ def _described(split: str, arrays: Arrays) -> tuple[Column, ...]:
 def _column(split: str, name: str, array: NDArray[Any]) -> Column:
     bfloat16 = array.dtype == ml_dtypes.bfloat16
     if name in ("", METADATA):
-        raise InvalidJob(f"data set: split {split!r} has a column named {name!r}; rename it")
+        raise InvalidJob(f"{ABOUT_ARRAYS}split {split!r} has a column named {name!r}; rename it")
     if not bfloat16 and (array.dtype.kind not in "biuf" or array.dtype.itemsize > 8):
         raise InvalidJob(
-            f"data set: column {split}.{name} holds {array.dtype}; "
+            f"{ABOUT_ARRAYS}column {split}.{name} holds {array.dtype}; "
             "use booleans, integers or floats of 16 to 64 bits"
         )
     if (array.dtype.kind == "f" or bfloat16) and np.isnan(array).any():
-        raise InvalidJob(f"data set: column {split}.{name} holds NaN; drop or fill those samples")
+        raise InvalidJob(
+            f"{ABOUT_ARRAYS}column {split}.{name} holds NaN; drop or fill those samples"
+        )
     return Column(name=name, dtype=array.dtype.name, shape=array.shape[1:])
 
 

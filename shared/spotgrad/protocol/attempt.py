@@ -30,5 +30,7 @@ class Attempt(Document):
     base: Base | None
     started_at: datetime
     beat_at: datetime
+    lease_seconds: int | None = None
+    """How long the attempt may go without a beat before its message is anybody's; None: unsaid."""
     outcome: AttemptOutcome | None = None
     """Nothing while the attempt is alive; for ever, if its worker vanished."""

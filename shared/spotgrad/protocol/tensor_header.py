@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from spotgrad.errors import Malformed
 
-MAX_HEADER_BYTES: Final = 16_000_000  # DESIGN section 3; the safetensors library allows 100 MB
+MAX_HEADER_BYTES: Final = 16_000_000  # the safetensors library allows 100 MB
 MAX_DIMENSIONS: Final = 32  # what every numpy can hold
 METADATA: Final = "__metadata__"
 _LENGTH_BYTES: Final = 8

@@ -27,7 +27,7 @@ class Part(BaseModel):
 
 
 class Document(Part):
-    """A whole JSON document or header; ``schema: 1`` stands in each (DESIGN section 3)."""
+    """A whole JSON document or header; ``schema: 1`` stands in each."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", serialize_by_alias=True)
     what: ClassVar[str] = "document"

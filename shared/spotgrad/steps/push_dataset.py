@@ -27,7 +27,7 @@ from spotgrad.protocol.tensors import digest, encode
 
 __all__ = ["Layout", "Pushed", "ShardPushed", "push_dataset"]
 
-_METADATA: Final = {HEADER: '{"schema":1}'}  # DESIGN section 3: it stands in every header
+_METADATA: Final = {HEADER: '{"schema":1}'}  # it stands in every header
 _SHA256_HEAD: Final = 16
 
 

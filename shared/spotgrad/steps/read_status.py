@@ -34,8 +34,8 @@ from spotgrad.steps.receipt import find_receipt
 __all__ = ["Cost", "Status", "SubtaskCounts", "describe", "list_jobs", "read_status"]
 
 ALIVE_FOR: Final = timedelta(minutes=5)
-"""A record older than this is no sign of life. The lease is not known here; its default is 120 s,
-and a worker beats every third of it."""
+"""A record that does not say its lease, and is older than this, is no sign of life."""
+LONGEST_LEASE: Final = timedelta(hours=12)  # SQS: a visibility timeout is at most that
 
 
 class SubtaskCounts(Part):
@@ -63,7 +63,7 @@ class Cost(Part):
 
 
 class Status(Document):
-    """The document of ``status --json`` (DESIGN section 5)."""
+    """The document of ``status --json``: others script against it, so fields are only added."""
 
     what: ClassVar[str] = "status"
 
@@ -178,10 +178,17 @@ def _workers(store: ObjectReader, head: Head, now: datetime) -> Iterator[str]:
     for epoch in sorted({epoch for epoch, _ in items}):
         for info in store.list(attempts_prefix(head.job, epoch)):
             key = AttemptKey.parse(info.key)
-            if (epoch, key.subtask) in items and now - info.modified_at <= ALIVE_FOR:
+            age = now - info.modified_at
+            if (epoch, key.subtask) in items and age <= LONGEST_LEASE:
                 attempt = read_document(store, info.key, Attempt)
-                if attempt.outcome is None and attempt.run == head.run:
+                if attempt.outcome is None and attempt.run == head.run and age <= _lease(attempt):
                     yield attempt.worker
+
+
+def _lease(attempt: Attempt) -> timedelta:
+    """Return how long the attempt lives without a beat: then its message is anybody's."""
+    seconds = attempt.lease_seconds
+    return ALIVE_FOR if seconds is None else timedelta(seconds=seconds)
 
 
 def _epoch(head: Head, plan: JobPlan) -> int:

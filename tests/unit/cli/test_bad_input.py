@@ -56,8 +56,8 @@ JOB_FILES = {
     "alpha 0": (job_file(merge={"alpha": 0}), "merge.alpha: 0 is not allowed"),
     "alpha 1": (job_file(merge={"alpha": 1}), "merge.alpha: 1 is not allowed"),
     "alpha 1.5": (job_file(merge={"alpha": 1.5}), "merge.alpha: 1.5 is not allowed"),
-    "not YAML": (b"name: [digits", "job file: "),
-    "not text": (b"\xff\xfe\x00", "job file: "),
+    "not YAML": (b"name: [digits", "job.yaml: line 1, column 14"),
+    "not text": (b"\xff\xfe\x00", "job.yaml: not UTF-8 text"),
     "a tag": (b"name: !!python/object:os.system digits\n", "tag"),
     "a duplicate key": (JOB_FILE.decode().replace("{", "{'name': a, ").encode(), "name"),
     "an anchor": (b"name: &a digits\n", "anchor"),
@@ -147,14 +147,17 @@ def test_a_name_that_is_taken_is_refused(run: Run, bucket: Path, job: Path) -> N
 
 X, NONE = np.zeros((10, 2), np.float32), np.zeros((0, 2), np.float32)
 DATA_SETS = {
-    "no samples": ({"x": NONE}, "split 'train' is empty"),
+    "no samples": ({"x": NONE}, "digits.npz: split 'train' is empty"),
     "an empty split": ({"train.x": X, "validation.x": NONE}, "split 'validation' is empty"),
-    "fewer samples than shards": ({"x": X}, "8 samples in split 'train' cannot fill 16 shards"),
+    "fewer samples than shards": (
+        {"x": X},
+        "digits.npz: 8 samples in split 'train' cannot fill 16 shards",
+    ),
     "unequal columns": ({"train.x": X, "train.y": np.zeros(9)}, "unequal length: x 10, y 9"),
-    "objects": ({"x": np.array([{}] * 20, dtype=object)}, "Object arrays cannot be loaded"),
+    "objects": ({"x": np.array([{}] * 20, dtype=object)}, "digits.npz: an array of Python objects"),
     "text": ({"train.x": np.array(["a"] * 20)}, "column train.x holds"),
-    "NaN": ({"train.x": np.full(20, np.nan)}, "column train.x holds NaN"),
-    "nothing": ({}, "split 'train' has no columns"),
+    "NaN": ({"train.x": np.full(20, np.nan)}, "digits.npz: column train.x holds NaN"),
+    "nothing": ({}, "digits.npz: it holds no array"),
 }
 
 

@@ -31,7 +31,7 @@ def test_a_data_set_is_pushed_once(run: Run, bucket: Path, source: Path) -> None
     assert (first.code, first.err) == (0, "")
     assert first.out.splitlines() == [
         "train: 16 samples in 4 shards, 928 B",
-        "validation: 4 samples in 1 shards, 232 B",
+        "validation: 4 samples in 1 shard, 232 B",
         "pushed digits: 5 shards uploaded",
     ]
     assert shards(bucket) == {"train": 4, "validation": 1}

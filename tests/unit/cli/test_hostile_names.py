@@ -66,7 +66,7 @@ def test_no_job_file_may_say_it(
     for command in ("validate", "submit"):
         ran = run(command, path, "--bucket", bucket)
         assert ran.code == 2
-        assert ran.err.startswith("spotgrad: job file: ")
+        assert ran.err.startswith("spotgrad: job file /")
         assert ran.err.count("\n") == 1
         assert f"{field}: " in ran.err
     assert list(bucket.iterdir()) == []

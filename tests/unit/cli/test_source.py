@@ -60,15 +60,23 @@ def test_half_named_arrays_are_refused(tmp_path: Path) -> None:
 
 def test_objects_are_never_unpickled(tmp_path: Path) -> None:
     path = npz(tmp_path, x=np.array([{}], dtype=object))
-    assert "Object arrays cannot be loaded" in problem(path)
+    assert problem(path) == (
+        "source SOURCE: an array of Python objects, which only pickle could read; "
+        "save booleans, integers or floats"
+    )
 
 
 def test_what_is_no_npz_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "digits.npz"
     np.save(tmp_path / "one.npy", X)
-    for body in (b"", b"PK\x03\x04 cut off", b"text", npz(tmp_path, x=X).read_bytes()[:-30]):
+    for body in (b"PK\x03\x04 cut off", b"text", npz(tmp_path, x=X).read_bytes()[:-30]):
         path.write_bytes(body)
         assert "SOURCE: not a readable .npz file: " in problem(path)
+        assert problem(path).endswith("; write it with numpy.savez")
+    path.write_bytes(b"")
+    assert problem(path) == "source SOURCE: the file is empty (0 bytes); write it again"
+    np.savez(path)
+    assert problem(path) == "source SOURCE: it holds no array; save them with numpy.savez"
     path.write_bytes((tmp_path / "one.npy").read_bytes())
     assert "SOURCE: one bare array" in problem(path)
 

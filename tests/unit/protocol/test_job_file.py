@@ -31,7 +31,7 @@ def test_the_smallest_job_file_gets_every_default() -> None:
 
 
 def test_the_job_file_of_the_contract_is_read() -> None:
-    # DESIGN section 4, and the price that its budget needs.
+    # Every block of a job file, and the price that its budget needs.
     body = """
 name: digits-cnn
 task: digits_task:Digits                  # "module:callable"

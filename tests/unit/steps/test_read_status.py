@@ -115,6 +115,18 @@ def test_workers_are_those_with_a_live_attempt_at_open_work() -> None:
     assert read_status(store, JOB, store.clock.now()).workers == 3
 
 
+@pytest.mark.parametrize("lease_seconds", [5, 3600])
+def test_a_worker_that_was_silent_for_its_lease_is_none(lease_seconds: int) -> None:
+    """Whoever interrupts a local run does not see its workers for minutes."""
+    store = FakeStore()
+    put_job(store, head())
+    put_attempt(store, 1, lease_seconds=lease_seconds)
+    store.clock.advance(lease_seconds)
+    assert read_status(store, JOB, store.clock.now()).workers == 1
+    store.clock.advance(1)
+    assert read_status(store, JOB, store.clock.now()).workers == 0
+
+
 def test_an_ended_job_has_no_workers() -> None:
     store = FakeStore()
     put_job(store, head(state="CANCELLED"))
