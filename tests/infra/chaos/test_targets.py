@@ -63,7 +63,7 @@ def test_a_child_that_ended_gets_no_signal(tmp_path: Path) -> None:
 
 
 def test_a_worker_is_signalled_by_name_and_replaced(tmp_path: Path) -> None:
-    fleet = Fleet(1, lambda _: child_environment(), tmp_path / "log", ("--slow", "1"))
+    fleet = Fleet(1, lambda _: child_environment(), tmp_path / "log", lambda _: ("--slow", "1"))
     fleet.start(1)
     fleet.tend()
     (pid,) = fleet.pids.values()
