@@ -41,6 +41,9 @@ RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "fedavg": {"rule": "fedavg"},
     "diloco": {"rule": "diloco"},
 }
+REPEATED: Final = ("vc-asgd, var", "vc-asgd, 0.7", "damped-delta, ema", "delayed-nesterov, ema")
+SEEDS: Final = (1, 2)
+"""Beside seed 0, which all rules are run with."""
 SINGLE: Final = {"rule": "delta", "eta": 1.0}
 """With one shard and one place the server copy becomes the client's: a machine on its own."""
 
@@ -110,6 +113,18 @@ def rules(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{name} / {in_flight}", kept
             if spec.merge.in_rounds:
                 yield from _timed(name, study, kept)
+
+
+def seeds(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the rules that matter with other seeds: of the model, the order and the durations."""
+    images = Images.of(study)
+    for name in REPEATED:
+        for in_flight in IN_FLIGHT[1:]:
+            for seed in SEEDS:
+                changes = {"in_flight": in_flight, "epochs": study.short_epochs, "seed": seed}
+                spec = study.spec(RULES[name], **changes)
+                case = Case(spec, images, Fleet(clients=in_flight), seed=seed)
+                yield f"{name} / {in_flight} / {seed}", measure(case)
 
 
 def _timed(
