@@ -35,11 +35,12 @@ def draw(records: Records, folder: Path) -> list[Path]:
 
 def _alpha(rows: Rows) -> Figure:
     figure, (left, right) = _figure(2)
-    for name, row in rows.items():
-        epochs = range(1, len(row["accuracy"]) + 1)
-        left.plot(epochs, row["accuracy"], label=name, linewidth=1)
+    for number, (name, row) in enumerate(rows.items()):
+        epochs, color = range(1, len(row["accuracy"]) + 1), f"C{number}"
+        left.plot(epochs, row["accuracy"], color, label=name, linewidth=1)
         if "within_epoch" in row:
-            right.plot(epochs, [each["deviation"] for each in row["within_epoch"]], label=name)
+            deviations = [each["deviation"] for each in row["within_epoch"]]
+            right.plot(epochs, deviations, color, label=name)
     left.set(xlabel="epoch", ylabel="accuracy", ylim=(0.6, None))
     right.set(xlabel="epoch", ylabel="deviation within the epoch", yscale="log")
     left.legend()
