@@ -47,6 +47,8 @@ def test_it_is_right(name: str) -> None:
         ("delayed_nesterov_spread", "momentum", "m"),
         ("diloco", "momentum", "m"),
         ("diloco_samples", "momentum", "m"),
+        ("centered_clipping", "center", "v"),
+        ("centered_clipping_rounds", "center", "v"),
     ],
 )
 def test_what_a_rule_keeps_is_right(name: str, kept: str, letter: str) -> None:
