@@ -81,9 +81,9 @@ def run_on_stack(study: Study, given: Given, folder: Path) -> StackRun:
     """Run a job from ``folder``, which is made and filled."""
     _lay_out(study, given.job, folder)
     chaos = None if given.kill is None else ChaosSpec(kill=given.kill, seed=SEED)
-    slow = ("--slow", str(given.slow_seconds)) if given.slow_seconds else ()
+    slow = (given.slow_seconds,) if given.slow_seconds else ()
     options = RunOptions(
-        load_job(folder / "job.yaml"), workers=given.workers, worker_arguments=slow, chaos=chaos
+        load_job(folder / "job.yaml"), workers=given.workers, slow_seconds=slow, chaos=chaos
     )
     home = Home(NAME, folder / "home")
     with local_run(options, home) as run:

@@ -44,6 +44,11 @@ RULES: dict[str, dict[str, Any]] = {
     "fedavg-latest-ema": {"rule": "fedavg", "buffers": "latest", "ema": 0.9},
     "diloco": {"rule": "diloco"},
     "diloco-keep-samples": {"rule": "diloco", "buffers": "keep", "weigh": "samples", "ema": 0.5},
+    "median": {"rule": "median", "size": 5},
+    "median-ema-latest": {"rule": "median", "size": 3, "ema": 0.9, "buffers": "latest"},
+    "trimmed-mean-keep": {"rule": "trimmed-mean", "size": 5, "buffers": "keep"},
+    "krum": {"rule": "krum", "size": 6, "best": 2},
+    "centered-clipping": {"rule": "centered-clipping", "size": 5, "rounds": 2, "ema": 0.9},
     "dc-asgd": {"rule": "dc-asgd"},
     "dc-asgd-adaptive": {"rule": "dc-asgd", "adaptive": True, "ema": 0.9},
 }

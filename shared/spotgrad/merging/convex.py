@@ -13,7 +13,7 @@ that a running variance cannot turn negative here.
 from collections.abc import Sequence
 
 from spotgrad.merging.occasion import Contribution
-from spotgrad.protocol.merge import Rule
+from spotgrad.protocol.merge_rule import Rule
 from spotgrad.protocol.recipe import SERVER, Blend, Recipe, Weights, client
 
 

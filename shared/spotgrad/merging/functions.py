@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
-from spotgrad.merging import dc_asgd
+from spotgrad.merging import centered_clipping, dc_asgd, krum, median, trimmed_mean
 from spotgrad.merging.optimizers import adamw, gradient, lamb, sgd
 
 Numbers = Mapping[str, tuple[float, ...]]
@@ -37,6 +37,15 @@ class Function:
     """Summed over all float parameters before anything else."""
     of_tensor: Measure | None = None
     """Summed over the tensor at hand; it is told the sums of the model already."""
+    buffers: BlockFunction | None = None
+    """Makes the server copy's float buffers, where a recipe leaves them to it."""
+
+    @property
+    def of_buffers(self) -> BlockFunction:
+        """Return what makes float buffers; raises ``Malformed`` where nothing does."""
+        if self.buffers is None:
+            raise Malformed("recipe: its function makes no buffers")
+        return self.buffers
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -44,6 +53,14 @@ FUNCTIONS: Mapping[str, Function] = {
     sgd.NAME: Function(sgd.step, of_model=gradient.squares),
     adamw.NAME: Function(adamw.step, of_model=gradient.squares),
     lamb.NAME: Function(lamb.step, of_model=gradient.squares, of_tensor=lamb.norms),
+    median.NAME: Function(median.step, buffers=median.statistics),
+    trimmed_mean.NAME: Function(trimmed_mean.step, buffers=trimmed_mean.statistics),
+    krum.NAME: Function(krum.step, of_model=krum.distances, buffers=krum.statistics),
+    centered_clipping.NAME: Function(
+        centered_clipping.step,
+        of_model=centered_clipping.products,
+        buffers=centered_clipping.statistics,
+    ),
 }
 
 

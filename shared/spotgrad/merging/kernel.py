@@ -93,30 +93,39 @@ class _Kernel:
             if self._is_parameter(name):
                 made[name] = self._parameter(output, blend, name, tensor)
             elif blend.buffers is not None:
-                made[name] = self._carried(name, tensor, blend.buffers)
+                made[name] = self._carried(output, name, tensor, blend.buffers)
         return made
 
     def _parameter(self, output: str, blend: Blend, name: str, tensor: Tensor) -> Tensor:
         dtype = tensor.dtype if blend.buffers is not None else _computed_in(tensor.dtype)
         if blend.parameters is not None:
             return self._blend(name, tensor.shape, dtype, blend.parameters)
+        return self._made_by_function(output, name, tensor)
+
+    def _made_by_function(self, output: str, name: str, tensor: Tensor) -> Tensor:
         if name not in self._functional:
             self._functional[name] = self._by_function(name, tensor)
         return self._functional[name].pop(output)
 
-    def _carried(self, name: str, tensor: Tensor, weights: Weights) -> Tensor:
+    def _carried(self, output: str, name: str, tensor: Tensor, weights: Weights) -> Tensor:
         """Return what a copy of the model holds beside its parameters."""
         kind = kind_of(name, tensor.dtype)
         if kind == "boolean" or self._role(name) == "frozen":
             return np.array(tensor, order="C")
         if kind == "integer":
             return self._largest(tensor, self._copies(name))
+        if output == SERVER and self._recipe.makes_buffers:
+            return self._made_by_function(output, name, tensor)
         return self._blend(name, tensor.shape, tensor.dtype, weights)
 
     def _copies(self, name: str) -> list[Tensor]:
-        """Return the tensor of every input that is a copy of the model; each client must be."""
+        """Return the tensor of every input that is a copy of the model."""
+        return [self._read(source, name) for source in self._holders(name)]
+
+    def _holders(self, name: str) -> list[str]:
+        """Return the inputs that hold what is no parameter; each client must."""
         return [
-            self._read(source, name)
+            source
             for source, tensors in self.inputs.items()
             if source.startswith(CLIENT) or name in tensors
         ]
@@ -162,13 +171,15 @@ class _Kernel:
         wide = _computed_in(server.dtype)
         function = function_of(str(self._recipe.function))
         numbers = self._numbers(function, name)
+        of_parameter = self._is_parameter(name)
         made = {
             output: np.empty(server.shape, server.dtype if blend.buffers is not None else wide)
             for output, blend in self._recipe.outputs.items()
-            if blend.parameters is None
+            if (blend.parameters is None if of_parameter else output == SERVER)
         }
+        apply = function.apply if of_parameter else function.of_buffers
         for span, blocks in self._blocks(name, self._words):
-            for output, block in function.apply(numbers, blocks).items():
+            for output, block in apply(numbers, blocks).items():
                 flat(made[output])[span] = block
         return made
 
@@ -194,7 +205,8 @@ class _Kernel:
     def _blocks(self, name: str, words: int) -> Iterator[tuple[slice, dict[str, Tensor]]]:
         """Yield each block of a tensor: where it lies, and every input's part of it."""
         wide = _computed_in(self.inputs[SERVER][name].dtype)
-        sources = {source: flat(self._read(source, name)) for source in self.inputs}
+        names = self.inputs if self._is_parameter(name) else self._holders(name)
+        sources = {source: flat(self._read(source, name)) for source in names}
         for span in spans(self.inputs[SERVER][name].size, words):
             yield span, {source: values[span].astype(wide) for source, values in sources.items()}
 

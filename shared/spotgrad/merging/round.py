@@ -10,7 +10,7 @@ Invariant: the server copy changes, and a version is made, only where a round cl
 
 from spotgrad.merging.combination import ZERO, Combination, client_of, object_of
 from spotgrad.merging.occasion import Occasion
-from spotgrad.protocol.merge import Rule
+from spotgrad.protocol.merge_rule import Rule
 from spotgrad.protocol.recipe import MASS, SERVER, WINDOW, Blend, Recipe
 
 ROUND, BEFORE = "round", "round_mass"

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spotgrad.merging import (
+    centered_clipping,
     damped_delta,
     dc_asgd,
     dedloc,
@@ -27,12 +28,15 @@ from spotgrad.merging import (
     fedasync,
     fedavg,
     fedbuff,
+    krum,
+    median,
+    trimmed_mean,
     vc_asgd,
 )
 from spotgrad.merging.ema import with_ema
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.job import JobSpec
-from spotgrad.protocol.merge import Rule
+from spotgrad.protocol.merge_rule import Rule
 from spotgrad.protocol.recipe import EMA, SERVER, Recipe
 
 RuleFunction = Callable[[Any, Occasion, Sequence[Contribution]], Recipe]
@@ -49,6 +53,10 @@ RULES: Mapping[str, RuleFunction] = {
     "fedavg": fedavg.recipe,
     "diloco": diloco.recipe,
     "dedloc": dedloc.recipe,
+    "median": median.recipe,
+    "trimmed-mean": trimmed_mean.recipe,
+    "krum": krum.recipe,
+    "centered-clipping": centered_clipping.recipe,
 }
 
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from spotgrad.protocol.codecs import Codec
+from spotgrad.protocol.merge_rule import Rule
+from spotgrad.protocol.merge_windows import CenteredClipping, Krum, Median, TrimmedMean
 from spotgrad.protocol.optimizer import OptimizerStep
 from spotgrad.protocol.scalars import Count, Duration, Number, Share, lasts
-from spotgrad.protocol.wire import Part
 
 Alpha = Share
 
@@ -23,28 +24,6 @@ it accuracy fell from 0.85 to 0.17 at eta = 1, k = 16)."""
 
 QUORUM = 0.8
 """The share of an epoch's subtasks that a round past its deadline waits for, unless it is said."""
-
-
-class Rule(Part):
-    """What every rule lets one choose."""
-
-    rule: str
-    buffers: Literal["blend", "latest", "keep"] = "blend"
-    """Float buffers (BatchNorm's statistics): blended as the rule says, the latest result's, or
-    those that the model was initialized with."""
-    ema: Share | None = None
-    """Also publish an exponential average of the server copy, with this decay per result; it is
-    what is evaluated and exported."""
-
-    @property
-    def starts_at_epoch(self) -> bool:
-        """Return whether subtasks begin from the version that stood when their epoch began."""
-        return False
-
-    @property
-    def in_rounds(self) -> bool:
-        """Return whether an epoch's results are merged all at once."""
-        return False
 
 
 class Blending(Rule):
@@ -239,6 +218,10 @@ AnyRule = (
     | FedAvg
     | DiLoCo
     | DeDLOC
+    | Median
+    | TrimmedMean
+    | Krum
+    | CenteredClipping
 )
 MergeSpec = Annotated[
     Annotated[AnyRule, Field(discriminator="rule")],

@@ -21,6 +21,8 @@ WINDOW = "window"
 """In the tally of a rule that collects results: how many wait beside the server copy."""
 MASS = "mass"
 """In the same tally: how many samples, or whatever counts there, they stand for."""
+WAITING = "waiting_"
+"""Objects of a rule that looks at many results at once: one for each that waits."""
 
 Closing = Literal["round", "step", "rest"]
 """What is over: a synchronous round, an optimizer step's batch, or what is left at the very end."""
@@ -31,6 +33,11 @@ Weights = dict[str, Finite]
 def client(number: int) -> str:
     """Return the name of the batch's ``number``-th result among the inputs."""
     return f"{CLIENT}{number}"
+
+
+def waiting(number: int) -> str:
+    """Return the name of the ``number``-th object that waits, from 0 in order of arrival."""
+    return f"{WAITING}{number:04d}"
 
 
 def base(number: int) -> str:
@@ -59,6 +66,8 @@ class Recipe(Part):
     """The block function that makes parameters no linear rule can."""
     numbers: dict[str, tuple[Finite, ...]] = Field(default_factory=dict)
     """What the function is told."""
+    makes_buffers: bool = False
+    """Whether the function also makes the server copy's float buffers."""
     from_bases: bool = False
     """Whether the function also takes the versions that the results began from."""
     tally: dict[str, Finite] = Field(default_factory=dict)
@@ -75,6 +84,10 @@ class Recipe(Part):
         blends = self.outputs.values()
         kinds = [kind for blend in blends for kind in (blend.parameters, blend.buffers) if kind]
         return frozenset(name for kind in kinds for name in kind) - {MERGED}
+
+    def needs_object(self, name: str) -> bool:
+        """Return whether an object of the head is an input; what waits is for a function alone."""
+        return self.function is not None or not name.startswith(WAITING)
 
     def needs_base(self, number: int) -> bool:
         """Return whether the version that the ``number``-th result began from is an input."""

@@ -133,7 +133,11 @@ class _Step:
             return first_bodies(head, first.tensors, first.roles, names)
         if not recipe.outputs:
             return {}
-        found = {name: self._models.read_committed(one) for name, one in before.objects.items()}
+        found = {
+            name: self._models.read_committed(one)
+            for name, one in before.objects.items()
+            if recipe.needs_object(name)
+        }
         objects = {name: file.tensors for name, file in found.items()}
         results = [self._loaded[arrival.key] for arrival in decision.merged]
         inputs = gather(

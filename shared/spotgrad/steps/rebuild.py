@@ -10,7 +10,7 @@ from spotgrad.errors import Malformed, NotFound
 from spotgrad.merging.kernel import Tensors
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.ledger import LedgerEntry
-from spotgrad.protocol.recipe import SERVER
+from spotgrad.protocol.recipe import SERVER, Recipe
 from spotgrad.protocol.result import Initialized, ResultMetadata
 from spotgrad.protocol.tensors import TensorFile, decode, digest
 from spotgrad.steps.contribution import contribution
@@ -30,7 +30,7 @@ def rebuild(store: ObjectReader, entry: LedgerEntry, shelf: Shelf) -> dict[str, 
     recipe = entry.followed
     if recipe is None:
         raise Malformed(f"ledger entry {entry.revision}: it merges nothing, yet names a version")
-    objects = _objects(entry, shelf)
+    objects = _objects(entry, recipe, shelf)
     clients = [_checked(store, row.key, row.sha256) for row in entry.merged]
     inputs = gather(
         recipe,
@@ -49,9 +49,9 @@ def _first(store: ObjectReader, entry: LedgerEntry, key: str) -> dict[str, bytes
     return first_bodies(entry, file.tensors, outcome.roles, entry.written)
 
 
-def _objects(entry: LedgerEntry, shelf: Shelf) -> Mapping[str, TensorFile]:
+def _objects(entry: LedgerEntry, recipe: Recipe, shelf: Shelf) -> Mapping[str, TensorFile]:
     found = {}
-    for name in (SERVER, *entry.objects_before):
+    for name in filter(recipe.needs_object, (SERVER, *entry.objects_before)):
         file = shelf.current.get(name)
         if file is None:
             what = "version" if name == SERVER else name

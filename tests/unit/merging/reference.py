@@ -210,7 +210,59 @@ def dedloc(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> 
     window.clear()
 
 
+def _windowed(aggregate: Callable[..., tuple[Vector, Vector]], least: int) -> Step:
+    """``aggregate`` of updates, buffers, what is kept and options gives the step and buffers."""
+
+    def step(server: Server, one: Arrival, options: Mapping[str, Any], k: int) -> None:
+        window: list[Arrival] = server.kept.setdefault("window", [])
+        window.append(one)
+        if len(window) < options.get("size", max(k, least)):
+            return
+        u, bn = (np.array(rows) for rows in zip(*((a.w - a.start, a.bn) for a in window)))  # noqa: B905 - rows are pairs
+        moved, server.bn = aggregate(u, bn, server, options)
+        server.w = server.w + options.get("eta", 1.0) * moved
+        server.version += 1
+        window.clear()
+
+    return step
+
+
+def median(u: Any, bn: Any, server: Server, options: Any) -> tuple[Vector, Vector]:
+    del server, options
+    return np.median(u, axis=0), np.median(bn, axis=0)
+
+
+def trimmed_mean(u: Any, bn: Any, server: Server, options: Any) -> tuple[Vector, Vector]:
+    del server
+    b = options.get("trim", 1)
+    return tuple(np.sort(x, axis=0)[b : len(x) - b].mean(axis=0) for x in (u, bn))
+
+
+def krum(u: Any, bn: Any, server: Server, options: Any) -> tuple[Vector, Vector]:
+    del server
+    away = ((u[:, None] - u[None]) ** 2).sum(axis=2)
+    near = len(u) - options.get("bad", 1) - 2
+    scores = np.sort(away, axis=1)[:, 1 : near + 1].sum(axis=1)  # without itself
+    chosen = np.argsort(scores, kind="stable")[: options.get("best", 1)]
+    return u[chosen].mean(axis=0), bn[chosen].mean(axis=0)
+
+
+def centered_clipping(u: Any, bn: Any, server: Server, options: Any) -> tuple[Vector, Vector]:
+    v, tau, buffers = server.kept.get("v", np.zeros_like(u[0])), options.get("radius"), server.bn
+    for _ in range(options.get("rounds", 1)):
+        away = np.linalg.norm(u - v, axis=1)
+        tau = np.median(away) if tau is None else tau
+        clip = np.minimum(1, tau / away)[:, None] / len(u)
+        v, buffers = v + ((u - v) * clip).sum(axis=0), buffers + ((bn - buffers) * clip).sum(axis=0)
+    server.kept["v"] = v
+    return v, buffers
+
+
 STEPS: dict[str, Step] = {
+    "median": _windowed(median, 3),
+    "trimmed-mean": _windowed(trimmed_mean, 3),
+    "krum": _windowed(krum, 5),
+    "centered-clipping": _windowed(centered_clipping, 3),
     "vc-asgd": vc_asgd,
     "fedasync": fedasync,
     "easgd": easgd,

@@ -50,6 +50,8 @@ def test_it_is_right(name: str) -> None:
         ("dedloc_sgd", "momentum", "m"),
         ("dedloc_lamb", "exp_avg", "m"),
         ("dedloc_lamb", "exp_avg_sq", "v"),
+        ("centered_clipping", "center", "v"),
+        ("centered_clipping_rounds", "center", "v"),
     ],
 )
 def test_what_a_rule_keeps_is_right(name: str, kept: str, letter: str) -> None:

@@ -49,6 +49,19 @@ CASES: dict[str, dict[str, Any]] = {
             "max_grad_norm": None,
         },
     },
+    "median": {"rule": "median"},
+    "median_of_five": {"rule": "median", "size": 5, "eta": 0.5},
+    "trimmed_mean": {"rule": "trimmed-mean"},
+    "trimmed_mean_of_seven": {"rule": "trimmed-mean", "size": 7, "trim": 2},
+    "krum": {"rule": "krum"},
+    "krum_three_best": {"rule": "krum", "size": 8, "bad": 2, "best": 3},
+    "centered_clipping": {"rule": "centered-clipping"},
+    "centered_clipping_rounds": {
+        "rule": "centered-clipping",
+        "size": 6,
+        "radius": 0.125,
+        "rounds": 3,
+    },
     "ema": {"rule": "vc-asgd", "ema": 0.9},
 }
 

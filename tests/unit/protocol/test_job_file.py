@@ -142,8 +142,8 @@ def test_a_wrong_or_missing_key_is_named_with_the_nearest(rest: str, said: str) 
         ("merge: {alpha: '0.5'}", 'merge.alpha: "0.5" is not allowed'),
         ("merge: {alpha: vary}", 'merge.alpha: "vary" is not allowed'),
         ("merge: {alpha: [0.5]}", "merge.alpha: [0.5] is not allowed"),
-        ("merge: {rule: sgd}", 'merge.rule: "sgd" is not allowed: "damped-delta", "dc-asgd", '),
-        ("merge: 3", 'merge: 3 is not allowed: a mapping whose rule is "damped-delta", '),
+        ("merge: {rule: sgd}", 'merge.rule: "sgd" is not allowed: "centered-clipping", "damped-delta", '),
+        ("merge: 3", 'merge: 3 is not allowed: a mapping whose rule is "centered-clipping", '),
         ("merge:", "merge: null is not allowed: a mapping whose rule is "),
         (
             "merge: {rule: easgd, beta: 1.5}",

@@ -28,6 +28,10 @@ def merge_of(**section: Any) -> Any:
         ("fedbuff", {"size": None, "eta": 1.0, "weigh": "results", "exponent": 0.5}),
         ("fedavg", {"deadline": None, "quorum": None, "late": None}),
         ("diloco", {"deadline": None, "eta": 0.7, "momentum": 0.9, "weigh": "results"}),
+        ("median", {"size": None, "eta": 1.0}),
+        ("trimmed-mean", {"size": None, "eta": 1.0, "trim": 1}),
+        ("krum", {"size": None, "eta": 1.0, "bad": 1, "best": 1}),
+        ("centered-clipping", {"size": None, "eta": 1.0, "radius": None, "rounds": 1}),
     ],
 )
 def test_every_rule_has_defaults_of_its_own(rule: str, defaults: dict[str, Any]) -> None:
