@@ -1,4 +1,4 @@
-"""merge_tensors beside plain numpy, on the same inputs in turn.
+"""The merge kernel beside plain numpy, on the same inputs in turn.
 
 Run ``python benchmarks/merge_kernel.py``. Plain numpy is ``server = a * server + (1 - a) * client``
 for one result after the other. Ratios are medians; absolute milliseconds depend on the machine and
@@ -14,10 +14,11 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from spotgrad.merging.coefficients import Contribution
-from spotgrad.merging.kernel import merge_tensors
-from spotgrad.merging.rule import decide
-from spotgrad.protocol.job import VcAsgd
+from spotgrad.merging.kernel import follow
+from spotgrad.merging.occasion import Contribution, Occasion
+from spotgrad.merging.vc_asgd import recipe
+from spotgrad.protocol.merge import VcAsgd
+from spotgrad.protocol.recipe import SERVER, client
 
 ROUNDS = 7
 ALPHA = 0.95
@@ -26,8 +27,8 @@ CASES = [(4_700_000, 1), (25_000_000, 1), (4_700_000, 10), (25_000_000, 10)]
 
 def plain(server: NDArray[Any], clients: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Merge as one would write it down."""
-    for client in clients:
-        server = np.float32(ALPHA) * server + np.float32(1 - ALPHA) * client.astype(
+    for each in clients:
+        server = np.float32(ALPHA) * server + np.float32(1 - ALPHA) * each.astype(
             np.float32, copy=False
         )
     return server
@@ -36,8 +37,9 @@ def plain(server: NDArray[Any], clients: Sequence[NDArray[Any]]) -> NDArray[Any]
 def kernel(server: NDArray[Any], clients: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Merge the whole batch in one pass."""
     batch = [Contribution(1, staleness, 1) for staleness, _ in enumerate(clients)]
-    coefficients = decide(VcAsgd(alpha=ALPHA), batch)
-    return merge_tensors({"w": server}, [{"w": each} for each in clients], coefficients)["w"]
+    blend = recipe(VcAsgd(alpha=ALPHA), Occasion(), batch)
+    inputs = {SERVER: {"w": server}} | {client(j): {"w": one} for j, one in enumerate(clients)}
+    return follow(blend, inputs, {})[SERVER]["w"]
 
 
 def milliseconds(run: Callable[[], object]) -> float:

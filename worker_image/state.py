@@ -1,7 +1,7 @@
 """A module's state <-> named arrays, without loss, and the role of each tensor.
 
 Not the file format (``spotgrad.protocol.tensors``). Tied tensors are written under each of their
-names, the later ones with the role ``alias``: every copy merges to the same bits, the file loads
+names, later parameters with the role ``alias``: every copy merges to the same bits, the file loads
 anywhere, and a module that ties them when it is built is still tied after ``load``.
 """
 
@@ -38,10 +38,10 @@ def roles_of(module: nn.Module) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     for name, tensor in _state(module).items():
         memory = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride())
-        if tensor.numel() and memory in seen:
-            roles[name] = "alias"
+        if name in parameters and not parameters[name].requires_grad:
+            roles[name] = "frozen"
         elif name in parameters:
-            roles[name] = "parameter" if parameters[name].requires_grad else "frozen"
+            roles[name] = "alias" if tensor.numel() and memory in seen else "parameter"
         else:
             roles[name] = "buffer"
         seen.add(memory)

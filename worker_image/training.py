@@ -4,6 +4,7 @@ Torch and the user's code; no bucket, no queue, no clock. Invariant: the outcome
 arguments and on torch's number of threads alone, never on what the process did before.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from torch import nn
 from spotgrad.errors import Unsupported
 from spotgrad.protocol.job import Local
 from spotgrad.protocol.partial import Partial, Position
-from spotgrad.protocol.result import Base, Evaluated, Initialized, ModelMetadata, Trained
+from spotgrad.protocol.result import Base, Evaluated, Initialized, ModelMetadata, Sum, Trained
 from worker_image.batches import Batch, Rows, in_order, shuffled, take
 from worker_image.metrics import Meter, values_of
 from worker_image.micro import MicroBatches
@@ -113,6 +114,24 @@ class Training:
         roles, sums = roles_of(self._task), self._meter.sums()
         outcome = Trained(base=self._base, samples=len(self._data[0]), roles=roles, sums=sums)
         return Product(outcome, arrays_of(self._task))
+
+    def judged(self, product: Product, held_out: Batch) -> Product:
+        """Return the product with the trained model's mean training loss on ``held_out``.
+
+        One that is not finite is left out: the gate refuses a result that should have one.
+        """
+        self._task.eval()
+        total, count = 0.0, 0
+        with torch.no_grad():
+            for rows in in_order(len(held_out[0]), self._local.batch_size):
+                loss = _loss_of(self._step(take(held_out, rows), 0))
+                self._meter.take({})
+                if loss is not None:
+                    total, count = total + float(loss) * len(rows), count + len(rows)
+        if not count or not math.isfinite(total) or not isinstance(product.outcome, Trained):
+            return product
+        said = product.outcome.model_copy(update={"held_out": Sum(total=total, count=count)})
+        return Product(said, product.tensors)
 
     def _snapshot(self) -> Snapshot:
         position = Position(passes=self._passes, batches=self._batches, steps=self._steps)

@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from spotgrad.errors import Malformed
-from spotgrad.protocol.head import Head
+from spotgrad.planning.standing import progress_of
+from spotgrad.protocol.head import EpochProgress, Head, WorkItem
 from spotgrad.protocol.keys import SubtaskName
 from spotgrad.protocol.plan import CodeRef, JobPlan
 from spotgrad.protocol.result import Base, ModelMetadata
@@ -34,14 +35,21 @@ log = logging.getLogger(__name__)
 
 
 def base_of(head: Head, subtask: Subtask) -> Base | None:
-    """Return the version that a training subtask begins from: the head's latest."""
+    """Return the version that a training subtask begins from: its epoch's, or the head's latest.
+
+    Its count of results is the head's, which may be ahead of the version's own.
+    """
     if SubtaskName.parse(subtask.subtask).kind != "train" or head.model is None:
         return None
-    return Base(
-        version=head.model.version,
-        commit=head.model.commit,
-        results_merged=head.results_merged,
-    )
+    model = _start_of(head, subtask) or head.model
+    return Base(version=model.version, commit=model.commit, results_merged=head.results_merged)
+
+
+def _start_of(head: Head, subtask: Subtask) -> ModelRef | None:
+    """Return the version that this epoch's subtasks begin from, if the job fixes one."""
+    item = WorkItem(epoch=subtask.epoch, subtask=subtask.subtask)
+    progress = progress_of(head, item)
+    return progress.start if isinstance(progress, EpochProgress) else None
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,17 @@ class Workshop:
         if name.kind == "evaluate":
             version, task, _ = self._ready(work)
             return evaluate(task, data, plan.spec.local, version, watch=watch)
-        return (self._resumed(work, data, rebase) or self._anew(work, data)).run()
+        training = self._resumed(work, data, rebase) or self._anew(work, data, rebase)
+        product = training.run()
+        return (
+            product if not plan.spec.admission.held_out else self._judged(work, training, product)
+        )
+
+    def _judged(self, work: "_Work", training: Training, product: Product) -> Product:
+        """Return the product with its loss on the samples that the job holds out for admission."""
+        most = work.plan.spec.admission.held_out
+        data = self._data(work.plan, _split(work.plan), 0, work.device)
+        return training.judged(product, tuple(column[:most] for column in data))
 
     def close(self) -> None:
         """Take the user's code away again."""
@@ -106,11 +124,13 @@ class Workshop:
         task = self._task(work.plan, model).to(work.device)
         return model.metadata, task, seed_everything(work.seed(model.metadata.version))
 
-    def _anew(self, work: "_Work", data: Batch) -> Training:
+    def _anew(self, work: "_Work", data: Batch, rebase: Callable[[Base | None], None]) -> Training:
         version, task, generator = self._ready(work)
         base = Base(
             version=version.version, commit=version.commit, results_merged=version.results_merged
         )
+        if base != base_of(work.head, work.subtask):
+            rebase(base)
         local = work.plan.spec.local
         return Training(task, data, local, base, generator=generator, watch=work.watch)
 
@@ -163,7 +183,8 @@ class Workshop:
 
 def _wanted(head: Head, subtask: Subtask) -> ModelRef:
     progress = open_evaluation(head, subtask)
-    wanted = head.model if progress is None else progress.model
+    started = _start_of(head, subtask) or head.model
+    wanted = started if progress is None else progress.model
     if wanted is None:
         raise Malformed(f"{subtask.subtask} of epoch {subtask.epoch}: there is no model version")
     return wanted

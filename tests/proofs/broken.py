@@ -58,13 +58,13 @@ def head_before_its_ledger_entry() -> Iterator[Patch]:
 class _DigestNamed(product._Step):
     """The protocol's first form: a version is named by its content, and a loser deletes its own."""
 
-    def _with_server(self, decision: Decision, before: Head) -> Successor:
+    def _with_objects(self, decision: Decision, before: Head) -> Successor:
         made = decision.made
         if made.head.version is None or made.head.version == before.version:
             return made
         nameless = made.head.model_copy(update={"commit": "0" * 16})
         plain = Successor(nameless, made.entry)
-        body = self._merged_body(Decision(**(vars(decision) | {"made": plain})), before)
+        body = self._bodies(Decision(**(vars(decision) | {"made": plain})), before)["server"]
         name = digest(body)[:16]
         key = ModelKey(self._job, made.head.version, name).render()
         self._world.store.put(key, body)
@@ -74,7 +74,7 @@ class _DigestNamed(product._Step):
         return Successor(head, made.entry.model_copy(update={"server": server}))
 
     def _apply(self, decision: Decision, present: TaggedHead) -> bool:
-        made = self._with_server(decision, present.head)
+        made = self._with_objects(decision, present.head)
         etag = committing.commit(self._world.store, made, only_if=present.etag)
         if etag is None:
             sweeper = cast("ObjectSweeper", self._world.store)

@@ -4,20 +4,23 @@ Only what nobody else mends is here: an outbox that is never sent, a lost event 
 found by reconcile, so that the job as a whole bears an aggregator that forgets to send.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from spotgrad.merging.kernel import Inputs
 from spotgrad.planning.leases import Sky
 from spotgrad.protocol.head import EpochProgress, Head
 from spotgrad.protocol.partial import Partial
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.recipe import CLIENT, Recipe
+from spotgrad.protocol.result import Role
 from spotgrad.steps import aggregate_results as product
 from spotgrad.steps import decide_results as deciding
 from spotgrad.steps import reconcile_job as reconciling
 from spotgrad.steps import sweep_orphans as sweeping
-from spotgrad.steps.model_file import merged_body
+from spotgrad.steps.model_file import merged_bodies
 from tests.proofs.broken import (
     Patch,
     counted_results_are_counted_again,
@@ -56,11 +59,14 @@ def orphans_are_swept_while_they_are_young() -> Iterator[Patch]:
 def a_merge_forgets_the_order_of_its_batch() -> Iterator[Patch]:
     """The coefficients of a batch are applied to the wrong results."""
 
-    def reversed_body(head: Head, server: Any, clients: Sequence[Any], numbers: Any) -> bytes:
-        turned = replace(numbers, clients=numbers.clients[::-1])
-        return merged_body(head, server, clients, turned)
+    def reversed_bodies(
+        head: Head, recipe: Recipe, inputs: Inputs, roles: Mapping[str, Role]
+    ) -> dict[str, bytes]:
+        clients = [name for name in inputs if name.startswith(CLIENT)]
+        turned = {name: inputs[other] for name, other in zip(clients, clients[::-1], strict=True)}
+        return merged_bodies(head, recipe, {**inputs, **turned}, roles)
 
-    yield product, "merged_body", reversed_body
+    yield product, "merged_bodies", reversed_bodies
 
 
 def a_partial_is_taken_for_more_than_it_is() -> Iterator[Patch]:

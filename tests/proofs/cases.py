@@ -89,6 +89,25 @@ def train_batch(bench: SabotagedBench) -> Step:
     return _trained(bench, (0, 1))
 
 
+def train_batch_of_several_objects(bench: SabotagedBench) -> Step:
+    """Server copy, average, momentum and buffer: the batch closes a window and begins the next."""
+    bench.start(merge={"rule": "delayed-nesterov", "every": 2, "ema": 0.9})
+    _trained(bench, (0,))()
+    return _trained(bench, (1, 2))
+
+
+def train_batch_without_a_version(bench: SabotagedBench) -> Step:
+    bench.start(merge={"rule": "fedbuff", "size": 3})
+    return _trained(bench, (0, 1))
+
+
+def last_result_of_an_open_window(bench: SabotagedBench) -> Step:
+    """Two results wait in the buffer; the job's last one takes them along."""
+    bench.start(epochs=1, merge={"rule": "fedbuff", "size": 4, "ema": 0.9}, shards=3)
+    _trained(bench, (0, 1))()
+    return _trained(bench, (2,))
+
+
 def train_batch_in_a_window(bench: SabotagedBench) -> Step:
     bench.start(schedule={"max_in_flight": 2})
     open_shards = [shard for shard in range(4) if bench.head.epochs[0].issued.has(shard)]
@@ -222,6 +241,9 @@ PLAN: tuple[Case, ...] = (new_job, planned_before)
 AGGREGATE: tuple[Case, ...] = (
     initialize,
     train_batch,
+    train_batch_of_several_objects,
+    train_batch_without_a_version,
+    last_result_of_an_open_window,
     train_batch_in_a_window,
     train_batch_rolling,
     epoch_close,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.ledger import LedgerEntry
+from spotgrad.protocol.merge import VcAsgd
 from spotgrad.protocol.tensors import decode
 from spotgrad.steps.audit import audit
 from spotgrad.steps.chain import read_head, version_entries, walk_back
@@ -44,7 +45,7 @@ def merged(store: ObjectReader, head: Head) -> set[tuple[int, str]]:
 
 def _check_by_hand(store: ObjectReader, made: list[LedgerEntry]) -> None:
     """Merge one result after the other, in the ledger's order, by the paper's formula (float64)."""
-    assert read_plan(store, JOB).spec.merge.alpha == "var"
+    assert read_plan(store, JOB).spec.merge == VcAsgd()
     weight: Weight = np.zeros((2, 2))
     for entry in made:
         if entry.initialized_from is not None:

@@ -3,7 +3,11 @@
 Left out on purpose: commit ids, revisions, how often something was sent, and running totals.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
 
 from spotgrad.planning.standing import open_items, why_not_open
 from spotgrad.protocol.head import WorkItem
@@ -12,7 +16,7 @@ from spotgrad.protocol.refusal import Refusal
 from spotgrad.protocol.subtask import Subtask
 from spotgrad.protocol.tensors import decode
 from spotgrad.steps.audit import audit
-from spotgrad.steps.chain import version_entries, walk_back
+from spotgrad.steps.chain import walk_back, writing_entries
 from spotgrad.steps.documents import find_document, find_head
 from tests.builders import JOB, Bench
 
@@ -28,7 +32,7 @@ class Outcome:
     merged: tuple[tuple[str, float], ...]
     """Keys and coefficients in order of merging; a key that stands here twice was merged twice."""
     versions: tuple[bytes, ...]
-    """The parameters of each version, version 0 first."""
+    """The tensors of each object of each commit, version 0 first."""
     set_aside: tuple[str, ...]
     dead: tuple[tuple[int, str, str], ...]
     metrics: tuple[tuple[str, float], ...]
@@ -71,12 +75,13 @@ def refusal(bench: Bench) -> str | None:
 
 
 def _versions(bench: Bench) -> tuple[bytes, ...]:
-    bodies = []
-    for entry in version_entries(bench.store, bench.head):
-        assert entry.server is not None
-        tensors = decode(bench.store.get(entry.server.key).body).tensors
-        bodies.append(b"".join(name.encode() + tensors[name].tobytes() for name in sorted(tensors)))
-    return tuple(bodies)
+    entries = writing_entries(bench.store, bench.head)
+    references = [one for entry in entries for one in entry.written.values()]
+    return tuple(_values(decode(bench.store.get(one.key).body).tensors) for one in references)
+
+
+def _values(tensors: Mapping[str, NDArray[Any]]) -> bytes:
+    return b"".join(name.encode() + tensors[name].tobytes() for name in sorted(tensors))
 
 
 def _receivable(bench: Bench) -> list[Name]:

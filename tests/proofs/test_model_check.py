@@ -18,8 +18,9 @@ from spotgrad.protocol.head import Head
 from spotgrad.protocol.keys import ResultKey
 from spotgrad.protocol.plan import JobPlan
 from spotgrad.steps import aggregate_results as product
+from spotgrad.steps.arrival import Arrival
 from spotgrad.steps.audit import audit
-from spotgrad.steps.decide_results import Arrival, Decision, decide_results
+from spotgrad.steps.decide_results import Decision, decide_results
 from spotgrad.steps.model_file import ModelReader
 from spotgrad.steps.read_results import LoadedResult, load_result
 from tests.builders import JOB, Bench, names, train

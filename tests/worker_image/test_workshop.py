@@ -63,3 +63,41 @@ def test_closing_takes_the_users_code_away(world: World) -> None:
     assert not world.code.holds(None)
     shop.close()
     assert world.code.holds(None)
+
+
+def test_an_epoch_may_fix_where_its_subtasks_begin(world: World) -> None:
+    """The head has moved on; the record is told of the version's own count of results."""
+    start, latest = world.model, world.model.model_copy(update={"version": 4, "commit": "d" * 16})
+    (progress,) = world.head.epochs
+    moved = world.head.model_copy(
+        update={
+            "epochs": (progress.model_copy(update={"start": start}),),
+            "model": latest,
+            "results_merged": 9,
+        }
+    )
+    told: list[Base | None] = []
+    product = workshop(world).produce(moved, subtask("train-000000"), watch(), told.append)
+    own = Base(version=3, commit=start.commit, results_merged=7)
+    assert isinstance(product.outcome, Trained)
+    assert product.outcome.base == own
+    assert told == [own]
+    assert base_of(moved, subtask("train-000000")) == own.model_copy(update={"results_merged": 9})
+
+
+def test_the_loss_on_held_out_samples_is_measured_where_the_job_asks(world: World) -> None:
+    plain = workshop(world).produce(world.head, subtask("train-000000"), watch())
+    assert isinstance(plain.outcome, Trained)
+    assert plain.outcome.held_out is None
+    gate = world.spec.admission.model_copy(update={"held_out": 2})
+    world.plan = world.plan.model_copy(
+        update={"spec": world.spec.model_copy(update={"admission": gate})}
+    )
+    world.put_plan()
+    judged = workshop(world).produce(world.head, subtask("train-000000"), watch())
+    assert isinstance(judged.outcome, Trained)
+    assert judged.outcome.held_out is not None
+    assert judged.outcome.held_out.count == 2
+    assert judged.outcome.sums == plain.outcome.sums
+    for name, tensor in plain.tensors.items():
+        assert judged.tensors[name].tobytes() == tensor.tobytes()

@@ -18,13 +18,13 @@ def advice(spec: JobSpec, train_shards: int | None = None) -> Iterator[str]:
     Measured with 4 to 40 subtasks in flight: at alpha 0.99 accuracy stayed 12 points behind alpha
     0.7, and with few shards per subtask in flight every result is stale when it is merged.
     """
-    alpha = spec.merge.alpha
-    if not isinstance(alpha, str) and alpha >= _HARDLY_MOVES:
+    alpha = getattr(spec.merge, "alpha", None)
+    if isinstance(alpha, float) and alpha >= _HARDLY_MOVES:
         yield (
             f"merge.alpha: {alpha:g} keeps {alpha:.1%} of the server copy at each merge, "
             "so it hardly moves; try 0.7 or var"
         )
-    flying = min(spec.schedule.max_in_flight, spec.workers.max * spec.workers.subtasks_per_worker)
+    flying = spec.in_flight
     if train_shards is not None and train_shards < _SHARDS_PER_SUBTASK * flying:
         yield (
             f"dataset: {counted(train_shards, 'training shard')} for up to {flying} subtasks in "

@@ -16,6 +16,7 @@ from spotgrad.cli.options import (
     AnyJobName,
     AsJson,
     Bucket,
+    Copy,
     DatasetName,
     JobFile,
     JobName,
@@ -71,6 +72,10 @@ AnyTarget = Annotated[Path | None, typer.Option("--output", help="Where to write
 AnyVersion = Annotated[
     int | None,
     typer.Option("--version", min=0, help="A version.", show_default="the final, or the latest"),
+]
+AnyCopy = Annotated[
+    Copy | None,
+    typer.Option("--copy", help="Which copy of it.", show_default="ema where there is one"),
 ]
 
 
@@ -227,6 +232,7 @@ def pull(
     job: JobName,
     *,
     version: AnyVersion = None,
+    copy: AnyCopy = None,
     output: Target = Path("model.safetensors"),
     bucket: Bucket,
     as_json: AsJson = False,
@@ -234,7 +240,8 @@ def pull(
     """Download a model version."""
     from spotgrad.cli.pull import pull
 
-    pull(open_store(bucket), job, version, output, Output(as_json=as_json))
+    told = Output(as_json=as_json)
+    pull(open_store(bucket), job, output, told, version=version, copy=copy)
 
 
 @app.command()

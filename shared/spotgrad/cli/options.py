@@ -1,7 +1,7 @@
 """The arguments and options that commands share, and what each may hold. No command is here."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,12 +13,16 @@ __all__ = [
     "AnyJobName",
     "AsJson",
     "Bucket",
+    "Copy",
     "DatasetName",
     "JobFile",
     "JobName",
     "Stack",
     "VersionNumber",
 ]
+
+Copy = Literal["server", "ema"]
+"""Which copy of a version: the server's own, or its average."""
 
 _BUCKET = typer.Option(
     "--bucket",

@@ -62,7 +62,9 @@ def read_versions(store: ObjectReader, job: str) -> list[Version]:
 def _version(head: Head, entry: LedgerEntry, stored: set[str]) -> Version:
     server = entry.server
     key = "" if server is None else server.key
-    metrics = next((one.metrics for one in head.evaluated if one.model.key == key), {})
+    named = (entry.version, entry.commit)
+    evaluated = (one for one in head.evaluated if (one.model.version, one.model.commit) == named)
+    metrics = next((one.metrics for one in evaluated), {})
     return Version(
         version=-1 if entry.version is None else entry.version,
         commit=entry.commit,
@@ -71,7 +73,7 @@ def _version(head: Head, entry: LedgerEntry, stored: set[str]) -> Version:
         metrics=metrics,
         size_bytes=0 if server is None else server.size_bytes,
         created_at=entry.at,
-        final=head.final is not None and head.final.key == key,
+        final=head.final is not None and (head.final.version, head.final.commit) == named,
         stored=key in stored,
     )
 

@@ -7,6 +7,7 @@ work, or start, nobody here knows.
 
 from datetime import datetime
 
+from spotgrad.planning.settle import published
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.job import Budget
 from spotgrad.protocol.plan import JobPlan
@@ -24,8 +25,8 @@ def cut_short(head: Head, plan: JobPlan, spent_usd: float | None, now: datetime)
     if reason is None:
         return head
     if head.model is None:
-        return _ended(head, "FAILED", f"{reason} before there was a version")
-    return _ended(head, "DEGRADED", reason)
+        return _ended(head, plan, "FAILED", f"{reason} before there was a version")
+    return _ended(head, plan, "DEGRADED", reason)
 
 
 def _reached(
@@ -38,6 +39,6 @@ def _reached(
     return None
 
 
-def _ended(head: Head, state: str, reason: str) -> Head:
-    changes = {"state": state, "reason": reason, "final": head.model, "outbox": ()}
+def _ended(head: Head, plan: JobPlan, state: str, reason: str) -> Head:
+    changes = {"state": state, "reason": reason, "final": published(head, plan), "outbox": ()}
     return head.model_copy(update=changes)

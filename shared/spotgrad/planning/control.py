@@ -7,7 +7,7 @@ from datetime import datetime
 
 from spotgrad.planning.leases import resume_all
 from spotgrad.planning.redrive import redrive
-from spotgrad.planning.settle import settle
+from spotgrad.planning.settle import published, settle
 from spotgrad.protocol.control import Control
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.plan import JobPlan
@@ -20,7 +20,7 @@ def obey(head: Head, plan: JobPlan, control: Control, now: datetime) -> Head:
     for later; what is redriven meanwhile goes out with the rest when the job goes on.
     """
     if control.want == "cancel":
-        return _cancelled(head)
+        return _cancelled(head, plan)
     after = head if control.redrive is None else redrive(head, plan, control.redrive, now)
     if after.ended:
         return after
@@ -28,14 +28,14 @@ def obey(head: Head, plan: JobPlan, control: Control, now: datetime) -> Head:
     return head if after == head else settle(after, plan, now)
 
 
-def _cancelled(head: Head) -> Head:
+def _cancelled(head: Head, plan: JobPlan) -> Head:
     if head.ended:
         return head
     return head.model_copy(
         update={
             "state": "CANCELLED",
             "reason": "cancelled by its control file",
-            "final": head.model,
+            "final": published(head, plan),
             "outbox": (),
         }
     )

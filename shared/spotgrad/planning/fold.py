@@ -42,6 +42,8 @@ class Mishap:
     evidence: str
     at: datetime
     """When it is counted; the subtask goes out again then."""
+    norm: float | None = None
+    """Of an update that was refused for its length."""
 
 
 def count_merged(head: Head, item: WorkItem) -> Head:
@@ -77,7 +79,8 @@ def count_mishap(head: Head, plan: JobPlan, item: WorkItem, mishap: Mishap) -> H
     """Return the head with the subtask issued again, or dead when its retries are used up."""
     fault = fault_of(head, item)
     attempts = (*getattr(fault, mishap.cause), mishap.attempt)
-    fault = fault.model_copy(update={str(mishap.cause): attempts})
+    norms = fault.norms if mishap.norm is None else (*fault.norms, mishap.norm)
+    fault = fault.model_copy(update={str(mishap.cause): attempts, "norms": norms})
     head = head.model_copy(update={"faults": (*without(head.faults, item), fault)})
     counts = {str(mishap.cause): getattr(head.counts, mishap.cause) + 1}
     said = f"{item.subtask} of epoch {item.epoch} {mishap.cause}: {mishap.reason}"
@@ -121,6 +124,22 @@ def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:
     )
     head = with_progress(head, item, dead=progress.dead.with_(number_of(item)))
     return _forget(head.model_copy(update={"dead": (*head.dead, grave)}), item)
+
+
+def drop(head: Head, item: WorkItem) -> Head:
+    """Return the head that does not wait for this training subtask any more.
+
+    Raises:
+        NotOpen: the epoch is not open, or ``item`` is an evaluation.
+    """
+    progress = open_progress(head, item)
+    if not isinstance(progress, EpochProgress):
+        raise NotOpen(f"{item.subtask} is an evaluation: it is never dropped")
+    number = number_of(item)
+    own = {"dropped": progress.dropped.with_(number), "issued": progress.issued.with_(number)}
+    counts = head.counts.model_copy(update={"dropped": head.counts.dropped + 1})
+    head = with_progress(head, item, **own).model_copy(update={"counts": counts})
+    return _forget(head, item)
 
 
 def exhume(head: Head, grave: DeadSubtask, now: datetime) -> Head:

@@ -8,9 +8,12 @@ from math import isfinite
 
 from spotgrad.planning.fold import exhume
 from spotgrad.planning.issue import issue_next
+from spotgrad.planning.rounds import due
 from spotgrad.protocol.head import EpochProgress, Evaluation, EvaluationProgress, Head
 from spotgrad.protocol.job import Stop
+from spotgrad.protocol.keys import ModelKey
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.recipe import EMA
 from spotgrad.protocol.result import Sum
 from spotgrad.protocol.subtask import ModelRef
 
@@ -25,7 +28,7 @@ def settle(head: Head, plan: JobPlan, now: datetime) -> Head:
     if not head.ended:
         head = _finish_evaluations(_close_epochs(head, plan, now), plan)
     if not head.ended:
-        head = _end_if_done(_close_late(_open_epochs(head, plan, now), plan, now))
+        head = _end_if_done(_close_late(_open_epochs(head, plan, now), plan, now), plan)
     if head.ended or head.state == "PAUSED":
         return head.model_copy(update={"outbox": ()})
     return issue_next(head, plan, now)
@@ -34,6 +37,15 @@ def settle(head: Head, plan: JobPlan, now: datetime) -> Head:
 def open_initialization(now: datetime) -> EpochProgress:
     """Return epoch 0, which every job starts with."""
     return EpochProgress(epoch=INITIALIZATION, subtasks=1, issued_at=now)
+
+
+def published(head: Head, plan: JobPlan) -> ModelRef | None:
+    """Return the copy of the latest version that is evaluated and exported: its ema, if any."""
+    model = head.model
+    if model is None or plan.spec.merge.ema is None:
+        return model
+    key = ModelKey(head.job, model.version, model.commit, EMA).render()
+    return model.model_copy(update={"key": key})
 
 
 def evaluating(head: Head, plan: JobPlan, epoch: int, model: ModelRef, now: datetime) -> Head:
@@ -64,11 +76,12 @@ def _fail_if_hopeless(head: Head, plan: JobPlan) -> Head:
 
 
 def _close_epochs(head: Head, plan: JobPlan, now: datetime) -> Head:
-    while head.epochs and head.epochs[0].complete:
+    while head.epochs and head.epochs[0].complete and not due(head, plan, now):
         closed = head.epochs[0]
         head = head.model_copy(update={"epochs": head.epochs[1:]})
-        if _is_evaluated(closed.epoch, plan) and head.model is not None:
-            head = evaluating(head, plan, closed.epoch, head.model, now)
+        model = published(head, plan)
+        if _is_evaluated(closed.epoch, plan) and model is not None:
+            head = evaluating(head, plan, closed.epoch, model, now)
         if not head.epochs:
             head = _opened(head, plan, closed.epoch + 1, now)
     return head
@@ -82,13 +95,14 @@ def _close_late(head: Head, plan: JobPlan, now: datetime) -> Head:
     late = tuple(one for one in head.late if not one.complete)
     if head.epochs:
         return head.model_copy(update={"late": late})
-    if late or not head.late or head.evaluations:
+    if late or not head.late or head.evaluations or due(head, plan, now):
         return head
     head = head.model_copy(update={"late": ()})
-    seen = any(one.model == head.model for one in head.evaluated)
-    if plan.spec.evaluate is None or head.model is None or seen:
+    model = published(head, plan)
+    seen = any(one.model == model for one in head.evaluated)
+    if plan.spec.evaluate is None or model is None or seen:
         return head
-    return evaluating(head, plan, plan.spec.epochs, head.model, now)
+    return evaluating(head, plan, plan.spec.epochs, model, now)
 
 
 def _is_evaluated(epoch: int, plan: JobPlan) -> bool:
@@ -112,7 +126,10 @@ def _open_epochs(head: Head, plan: JobPlan, now: datetime) -> Head:
 def _opened(head: Head, plan: JobPlan, epoch: int, now: datetime) -> Head:
     if epoch > plan.spec.epochs:
         return head
-    opened = EpochProgress(epoch=epoch, subtasks=plan.train_shards, issued_at=now)
+    start = head.model if plan.spec.merge.starts_at_epoch else None
+    opened = EpochProgress(
+        epoch=epoch, subtasks=plan.train_shards, start=start, begun_at=now, issued_at=now
+    )
     state = "RUNNING" if head.state == "PLANNING" else head.state
     return head.model_copy(update={"epochs": (*head.epochs, opened), "state": state})
 
@@ -168,10 +185,10 @@ def met(stop: Stop, metrics: dict[str, float]) -> bool:
     return stop.at_most is not None and value <= stop.at_most
 
 
-def _end_if_done(head: Head) -> Head:
+def _end_if_done(head: Head, plan: JobPlan) -> Head:
     if head.epochs or head.late or head.evaluations:
         return head
-    return _finished(head.model_copy(update={"final": head.model}), None)
+    return _finished(head.model_copy(update={"final": published(head, plan)}), None)
 
 
 def _finished(head: Head, reason: str | None) -> Head:

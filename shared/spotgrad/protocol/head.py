@@ -54,11 +54,17 @@ class EpochProgress(Progress):
 
     merged: Bitmap = Bitmap()
     refused: Bitmap = Bitmap()
+    dropped: Bitmap = Bitmap()
+    """Those that a synchronous round did not wait for."""
+    begun_at: datetime | None = None
+    """When the epoch was opened."""
+    start: ModelRef | None = None
+    """The version that its subtasks begin from; without one, the latest when they begin."""
 
     @property
     def done(self) -> Bitmap:
-        """Return the subtasks that are merged or dead."""
-        return self.merged.union(self.dead)
+        """Return the subtasks that are merged, dead or dropped."""
+        return self.merged.union(self.dead).union(self.dropped)
 
 
 class EvaluationProgress(Progress):
@@ -95,6 +101,8 @@ class Fault(WorkItem):
 
     refused: tuple[Identifier, ...] = ()
     failed: tuple[Identifier, ...] = ()
+    norms: tuple[Finite, ...] = ()
+    """Of the refused updates that were too long."""
     forgiven: tuple[Identifier, ...] = ()
     """Those from before the subtask was redriven: their results count no second time."""
     redriven_at: datetime | None = None
@@ -128,6 +136,8 @@ class Counts(Part):
     """Subtasks sent again, for whatever cause."""
     speculative: int = 0
     """Of these, second copies for stragglers."""
+    dropped: int = 0
+    """Subtasks that a synchronous round did not wait for."""
 
 
 class Head(Document):
@@ -145,6 +155,7 @@ class Head(Document):
     version: int | None = None
     results_merged: int = Field(default=0, ge=0)
     objects: dict[str, ObjectRef] = Field(default_factory=dict)
+    """The server copy and what the merge rule keeps beside it: momentum, buffer, ema."""
     model: ModelRef | None = None
     final: ModelRef | None = None
     epochs: tuple[EpochProgress, ...] = ()
@@ -155,6 +166,10 @@ class Head(Document):
     faults: tuple[Fault, ...] = ()
     dead: tuple[DeadSubtask, ...] = ()
     norms: tuple[Finite, ...] = ()
+    losses: tuple[Finite, ...] = ()
+    """On held-out samples, of the last accepted results."""
+    tally: dict[str, Finite] = Field(default_factory=dict)
+    """What the merge rule remembers between two batches, beside its ``objects``."""
     outbox: tuple[WorkItem, ...] = ()
     reissued: tuple[Reissue, ...] = ()
     speculative: tuple[WorkItem, ...] = ()

@@ -5,11 +5,13 @@ that this version cannot honour is refused by name, never ignored.
 """
 
 from datetime import timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, model_validator
 
 from spotgrad.protocol.dataset import DatasetName
+from spotgrad.protocol.merge import MergeSpec, VcAsgd, why_not
+from spotgrad.protocol.scalars import Count, Duration, Number, lasts
 from spotgrad.protocol.wire import Part
 
 JobName = Annotated[
@@ -28,28 +30,6 @@ TaskPath = Annotated[
     ),
 ]
 """``module:callable``: beside the job file, in the code bundle, or built in."""
-
-
-def _number(value: Any) -> Any:
-    """Refuse booleans where a number is meant (``True`` is an ``int`` in Python)."""
-    if isinstance(value, bool):
-        raise ValueError("a number is needed, not a boolean")  # noqa: TRY004 - a finding for pydantic
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_number), Field(allow_inf_nan=False)]
-Count = Annotated[int, BeforeValidator(_number), Field(strict=True)]
-Alpha = Annotated[Number, Field(gt=0, lt=1)]
-
-
-class VcAsgd(Part):
-    """VC-ASGD (Atre et al., 2021): ``alpha`` weighs the server copy; ``var`` is e / (e + 1)."""
-
-    rule: Literal["vc-asgd"] = "vc-asgd"
-    alpha: Alpha | Literal["var"] = "var"
-
-
-MergeSpec = VcAsgd
 
 
 class Sgd(Part):
@@ -137,13 +117,7 @@ class Budget(Part):
     """Where the job stops issuing and ends with what it has: DEGRADED."""
 
     max_usd: Number | None = Field(default=None, gt=0)
-    deadline: (
-        Annotated[
-            str,
-            Field(pattern=r"^[1-9][0-9]{0,5}[smhd]$", description="text such as 90m, 6h or 2d"),
-        ]
-        | None
-    ) = None
+    deadline: Duration | None = None
 
     @model_validator(mode="after")
     def _some_bound(self) -> Self:
@@ -154,10 +128,7 @@ class Budget(Part):
     @property
     def lasts(self) -> timedelta | None:
         """Return how long after its start the job ends."""
-        if self.deadline is None:
-            return None
-        unit = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}[self.deadline[-1]]
-        return timedelta(**{unit: int(self.deadline[:-1])})
+        return None if self.deadline is None else lasts(self.deadline)
 
 
 class Retries(Part):
@@ -169,6 +140,20 @@ class Retries(Part):
     interruptions: Count = Field(default=20, ge=0)
     refusals: Count = Field(default=3, ge=0)
     max_dead: Number = Field(default=0.05, ge=0)
+
+
+NormRule = Literal["largest", "median", "off"]
+
+
+class Admission(Part):
+    """What a training result has to pass beyond being finite and of the right shape."""
+
+    norm: NormRule = "largest"
+    """Its update may be 4 x as long as the largest, or the median, of the last 50 accepted; under
+    ``median`` a second result of a refused subtask that agrees with the first is admitted."""
+    held_out: Count | None = Field(default=None, ge=1)
+    """So many samples of ``evaluate.split`` on which the worker measures the trained model's loss;
+    above 1.3 x the median of those accepted, + 0.05, it is refused."""
 
 
 class Keep(Part):
@@ -196,6 +181,7 @@ class JobSpec(Part):
     stop: Stop | None = None
     budget: Budget | None = None
     retries: Retries = Retries()
+    admission: Admission = Admission()
     keep: Keep = Keep()
 
     @model_validator(mode="after")
@@ -208,6 +194,15 @@ class JobSpec(Part):
                 raise ValueError(f"{field} is not supported yet; leave it out")
         if self.stop is not None and self.evaluate is None:
             raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
+        if self.admission.held_out is not None and self.evaluate is None:
+            raise ValueError("admission.held_out needs evaluate: its samples are of evaluate.split")
+        return self
+
+    @model_validator(mode="after")
+    def _refuse_a_rule_that_cannot_work(self) -> Self:
+        problem = why_not(self.merge, self.in_flight, self.schedule.issue)
+        if problem is not None:
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")
@@ -219,3 +214,9 @@ class JobSpec(Part):
                 "say what one worker costs in workers.usd_per_hour"
             )
         return self
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many subtasks may be out at once: k in the formulas of the merge rules."""
+        at_work = self.workers.max * self.workers.subtasks_per_worker
+        return min(self.schedule.max_in_flight, at_work)

@@ -49,6 +49,8 @@ class Trained(Part):
     samples: int = Field(strict=True)
     roles: dict[str, Role]
     sums: dict[str, Sum] = Field(default_factory=dict)
+    held_out: Sum | None = None
+    """The trained model's loss on the samples that the job holds out for admission."""
 
 
 class Evaluated(Part):

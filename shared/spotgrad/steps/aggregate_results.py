@@ -8,16 +8,17 @@ result is merged by exactly one commit, since the head that counts it is written
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spotgrad.merging.kernel import to_master
+from spotgrad.merging.rule import first_objects
 from spotgrad.planning.standing import why_not_open
 from spotgrad.protocol.head import Head, ObjectRef, WorkItem
-from spotgrad.protocol.keys import RejectionKey, ResultKey
+from spotgrad.protocol.keys import ModelKey, RejectionKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
+from spotgrad.protocol.recipe import SERVER
 from spotgrad.protocol.refusal import Rejection
 from spotgrad.steps.commit import commit, message, send_outbox, until_committed
 from spotgrad.steps.decide_results import Decision, decide_results
 from spotgrad.steps.documents import TaggedHead, find_head
-from spotgrad.steps.model_file import merged_body, model_body
+from spotgrad.steps.model_file import first_bodies, gather, merged_bodies, roles_of
 from spotgrad.steps.read_results import LoadedResult, load_result
 from spotgrad.steps.succession import Successor
 from spotgrad.steps.world import World
@@ -89,7 +90,7 @@ class _Step:
 
     def _apply(self, decision: Decision, present: TaggedHead) -> bool:
         self._keep_evidence(decision)
-        made = self._with_server(decision, present.head)
+        made = self._with_objects(decision, present.head)
         etag = commit(self._world.store, made, only_if=present.etag)
         if etag is None:
             return False
@@ -106,25 +107,38 @@ class _Step:
             key = RejectionKey(self._job, row.epoch, row.subtask, row.attempt).render()
             self._world.store.put(key, Rejection(result=row.key, reason=row.reason).to_json())
 
-    def _with_server(self, decision: Decision, before: Head) -> Successor:
-        """Merge, write the new version, and name it in the head and the ledger entry."""
-        made = decision.made
-        if made.head.model is None or made.head.version == before.version:
-            return made
-        body = self._merged_body(decision, before)
-        key = made.head.model.key
-        self._world.store.put(key, body)
-        server = ObjectRef(key=key, sha256=self._models.keep(key, body), size_bytes=len(body))
+    def _with_objects(self, decision: Decision, before: Head) -> Successor:
+        """Merge, write what came out, and name it in the head and the ledger entry."""
+        head, entry = decision.made.head, decision.made.entry
+        written: dict[str, ObjectRef] = {}
+        for name, body in self._bodies(decision, before).items():
+            key = ModelKey(self._job, head.version or 0, head.commit, name).render()
+            self._world.store.put(key, body)
+            sha256 = self._models.keep(key, body)
+            written[name] = ObjectRef(key=key, sha256=sha256, size_bytes=len(body))
+        drops = decision.recipe.drops
+        kept = {name: one for name, one in before.objects.items() if name not in drops}
+        others = {name: one for name, one in written.items() if name != SERVER}
         return Successor(
-            made.head.model_copy(update={"objects": {"server": server}}),
-            made.entry.model_copy(update={"server": server}),
+            head.model_copy(update={"objects": kept | written}),
+            entry.model_copy(update={"server": written.get(SERVER), "objects": others}),
         )
 
-    def _merged_body(self, decision: Decision, before: Head) -> bytes:
-        head = decision.made.head
+    def _bodies(self, decision: Decision, before: Head) -> dict[str, bytes]:
+        head, entry, recipe = decision.made.head, decision.made.entry, decision.recipe
         if decision.initialized is not None:
             first = self._loaded[decision.initialized.key]
-            return model_body(head, to_master(first.tensors), first.roles)
-        server = self._models.read_committed(before.objects["server"])
-        clients = [self._loaded[arrival.key].tensors for arrival in decision.merged]
-        return merged_body(head, server, clients, decision.coefficients)
+            names = first_objects(self._world.plans.read(head).spec.merge)
+            return first_bodies(head, first.tensors, first.roles, names)
+        if not recipe.outputs:
+            return {}
+        found = {name: self._models.read_committed(one) for name, one in before.objects.items()}
+        objects = {name: file.tensors for name, file in found.items()}
+        results = [self._loaded[arrival.key] for arrival in decision.merged]
+        inputs = gather(
+            recipe,
+            objects,
+            [one.tensors for one in results],
+            lambda number: self._models.read(entry.base_key(number)).tensors,
+        )
+        return merged_bodies(head, recipe, inputs, roles_of(found[SERVER]))

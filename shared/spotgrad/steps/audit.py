@@ -7,19 +7,20 @@ equals the merge of its entry, bit for bit. Reads only; a finding is a sentence,
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 from spotgrad.errors import Malformed, NotFound
-from spotgrad.merging.coefficients import Contribution
+from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.merging.rule import decide
 from spotgrad.planning.settle import INITIALIZATION
 from spotgrad.planning.standing import work_item
 from spotgrad.ports import ObjectReader
-from spotgrad.protocol.head import Head, WorkItem
+from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import LedgerKey
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.recipe import SERVER, WINDOW, client
 from spotgrad.protocol.wire import Document
 from spotgrad.steps.chain import read_head, walk_back
 from spotgrad.steps.documents import read_plan
@@ -78,22 +79,35 @@ def _chain(store: ObjectReader, head: Head) -> tuple[list[LedgerEntry], list[str
 
 def _linear(head: Head, entries: Sequence[LedgerEntry]) -> Iterator[str]:
     """Every revision follows the last, merges into the last server copy; the head is the newest."""
-    server = None
+    objects: dict[str, ObjectRef] = {}
     for revision, entry in enumerate(entries):
         if entry.revision != revision:
             yield f"revision {entry.revision} stands where {revision} belongs"
         if (entry.job, entry.run) != (head.job, head.run):
             yield f"revision {entry.revision} is of another job or run"
-        if entry.merged and entry.start != server:
-            yield f"revision {entry.revision} merged into another server copy than the last"
-        server = entry.server or server
+        yield from _merged_into(entry, objects)
+        dropped = entry.recipe.drops if entry.recipe else ()
+        objects = {name: one for name, one in objects.items() if name not in dropped}
+        objects |= entry.written
     newest = entries[-1]
     if (newest.revision, newest.commit) != (head.revision, head.commit):
         yield "the head is not the newest entry of its chain"
     if (newest.version, newest.results_merged) != (head.version, head.results_merged):
         yield "the head counts other versions or results than its newest entry"
-    if server != head.objects.get("server"):
+    if objects.get(SERVER) != head.objects.get(SERVER):
         yield "the head names another server copy than the last version's entry"
+    elif objects != head.objects:
+        yield "the head names other objects than its chain wrote"
+
+
+def _merged_into(entry: LedgerEntry, objects: Mapping[str, ObjectRef]) -> Iterator[str]:
+    if not entry.merges:
+        return
+    if entry.start != objects.get(SERVER):
+        yield f"revision {entry.revision} merged into another server copy than the last"
+    others = {name: one for name, one in objects.items() if name != SERVER}
+    if entry.objects_before != others:
+        yield f"revision {entry.revision} merged with other objects than the last left"
 
 
 def _counted(entries: Sequence[LedgerEntry]) -> Iterator[str]:
@@ -131,7 +145,8 @@ def _merged_once(head: Head, plan: JobPlan, entries: Sequence[LedgerEntry]) -> I
     first_open = head.epochs[0].epoch if head.epochs else plan.spec.epochs + 1
     if closed != list(range(first_open)):
         yield f"the ledger closes epochs {closed}, the head those before {first_open}"
-    excused = {(item.epoch, item.subtask) for item in (*head.dead, *_redriven(head))}
+    dropped = [item for entry in entries for item in entry.dropped]
+    excused = {(item.epoch, item.subtask) for item in (*head.dead, *dropped, *_redriven(head))}
     for epoch in range(INITIALIZATION + 1, first_open):
         for shard in range(plan.train_shards):
             name = work_item("train", epoch, shard).subtask
@@ -148,13 +163,35 @@ def _redriven(head: Head) -> Iterator[WorkItem]:
 
 
 def _by_the_rule(plan: JobPlan, entries: Sequence[LedgerEntry]) -> Iterator[str]:
+    version, tally = 0, dict[str, float]()
     for entry in entries:
-        batch = [Contribution(row.epoch, row.staleness, row.samples) for row in entry.merged]
-        found = tuple(row.coefficient for row in entry.merged)
-        try:
-            wanted = decide(plan.spec.merge, batch)
-        except ValueError as error:
-            yield f"revision {entry.revision} merged what the rule refuses: {error}"
-        else:
-            if batch and (entry.server_coefficient, found) != (wanted.server, wanted.clients):
-                yield f"revision {entry.revision} merged by coefficients the rule does not give"
+        if entry.merges:
+            yield from _one_merge(plan, entry, version, tally)
+        tally = entry.recipe.tally if entry.recipe else {} if entry.merges else tally
+        if plan.spec.merge.in_rounds and any(entry.closed_epochs) and tally.get(WINDOW):
+            yield f"revision {entry.revision} closes an epoch whose round is not merged"
+        version = version if entry.version is None else entry.version
+
+
+def _one_merge(
+    plan: JobPlan, entry: LedgerEntry, version: int, tally: Mapping[str, float]
+) -> Iterator[str]:
+    """Ask the rule again, as ``aggregate`` asked it before this commit."""
+    batch = [
+        Contribution(row.epoch, row.staleness, row.samples, version - row.base.version)
+        for row in entry.merged
+    ]
+    names = () if entry.start is None else (SERVER, *entry.objects_before)
+    occasion = Occasion(
+        plan.spec.in_flight, frozenset(names), tally, entry.last, closes=entry.closes
+    )
+    try:
+        wanted = decide(plan.spec, occasion, batch)
+    except ValueError as error:
+        yield f"revision {entry.revision} merged what the rule refuses: {error}"
+        return
+    weights, found = wanted.weights(SERVER), [row.coefficient for row in entry.merged]
+    shown = [weights.get(client(number), 0.0) for number, _ in enumerate(batch)]
+    same = (entry.server_coefficient, found) == (weights.get(SERVER, 0.0), shown)
+    if not same or entry.followed != wanted:
+        yield f"revision {entry.revision} merged by coefficients the rule does not give"

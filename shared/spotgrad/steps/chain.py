@@ -41,3 +41,8 @@ def version_entries(store: ObjectReader, head: Head) -> list[LedgerEntry]:
     """Return the entries that made a version, version 0 first."""
     made = [entry for _, entry in walk_back(store, head) if entry.server is not None]
     return made[::-1]
+
+
+def writing_entries(store: ObjectReader, head: Head) -> list[LedgerEntry]:
+    """Return the entries that wrote any object, the first one first."""
+    return [entry for _, entry in walk_back(store, head) if entry.written][::-1]

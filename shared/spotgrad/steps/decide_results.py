@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from spotgrad.merging.admission import admit, remember
-from spotgrad.merging.coefficients import Coefficients, Contribution
-from spotgrad.merging.rule import decide as decide_coefficients
+from spotgrad.merging.admission import admit, admit_loss, remember
 from spotgrad.planning.fold import (
     Cause,
     Mishap,
@@ -20,45 +18,19 @@ from spotgrad.planning.fold import (
     count_merged,
     count_mishap,
 )
+from spotgrad.planning.rounds import due, leave_behind
 from spotgrad.planning.settle import settle
-from spotgrad.planning.standing import why_not_open
+from spotgrad.planning.standing import fault_of, why_not_open
 from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
-from spotgrad.protocol.ledger import MergedResult, SetAside
+from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.plan import JobPlan
-from spotgrad.protocol.result import Evaluated, Failed, Outcome, ResultMetadata, Trained
+from spotgrad.protocol.recipe import SERVER, Closing, Recipe
+from spotgrad.protocol.result import Evaluated, Failed, Outcome, Trained
 from spotgrad.protocol.subtask import ModelRef
+from spotgrad.steps.arrival import Arrival
+from spotgrad.steps.decide_merge import Admitted, decide_merge, is_last, merge_facts
 from spotgrad.steps.succession import Successor, successor
-
-MOST_REASON_CHARACTERS = 500
-"""Reasons go into the head, one line each; the result itself keeps the whole traceback."""
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """A result as it was read: its claims, or the problem for which it must be refused."""
-
-    key: ResultKey
-    sha256: str
-    metadata: ResultMetadata | None
-    problem: str | None
-    update_norm: float = 0.0
-    """L2 norm of client minus start over the float parameters; only training has one."""
-
-    @property
-    def item(self) -> WorkItem:
-        """Return the subtask that the result's key names."""
-        return WorkItem(epoch=self.key.epoch, subtask=self.key.subtask)
-
-    def set_aside(self, reason: str) -> SetAside:
-        """Return the ledger's row for a result that is not merged."""
-        return SetAside(
-            epoch=self.key.epoch,
-            subtask=self.key.subtask,
-            attempt=self.key.attempt,
-            key=self.key.render(),
-            reason=" ".join(reason.split())[:MOST_REASON_CHARACTERS],
-        )
 
 
 @dataclass(frozen=True)
@@ -66,7 +38,8 @@ class Decision:
     """The next head and ledger entry, and what has to be merged before they can be committed."""
 
     made: Successor
-    coefficients: Coefficients
+    recipe: Recipe
+    """Empty when nothing was merged."""
     merged: tuple[Arrival, ...]
     initialized: Arrival | None
     refused: tuple[SetAside, ...]
@@ -79,16 +52,23 @@ class _Draft:
     head: Head
     plan: JobPlan
     now: datetime
-    merged: list[tuple[Arrival, Trained, int]] = field(default_factory=list)
+    merged: list[Admitted] = field(default_factory=list)
     initialized: Arrival | None = None
     refused: list[SetAside] = field(default_factory=list)
     failed: list[SetAside] = field(default_factory=list)
     evaluated: list[SetAside] = field(default_factory=list)
+    closes: Closing | None = None
+    dropped: tuple[WorkItem, ...] = ()
+
+    @property
+    def merges(self) -> bool:
+        """Return whether there is something to merge: results, or what a round has collected."""
+        return bool(self.merged) or self.closes is not None
 
     @property
     def empty(self) -> bool:
-        """Return whether nothing has been counted."""
-        counted = (self.merged, self.initialized, self.refused, self.failed, self.evaluated)
+        """Return whether nothing has been counted and nothing is to be merged."""
+        counted = (self.merges, self.initialized, self.refused, self.failed, self.evaluated)
         return not any(counted)
 
 
@@ -98,22 +78,26 @@ def decide_results(
     """Return what these results, in order of arrival, do to the head; None when they do nothing.
 
     A result that the head already counts or that is not open is dropped; the first result of a
-    subtask wins. The new head's ``objects`` still name the old server copy: merging comes next.
+    subtask wins. A synchronous round that is over is closed, with or without a result. The new
+    head's ``objects`` still name the old server copy: merging comes next.
     """
     draft = _Draft(head.model_copy(update={"outbox": ()}), plan, now)
     for arrival in arrivals:
         if _counts(draft.head, arrival):
             _fold(draft, arrival)
+    draft.closes = due(draft.head, plan, now, len(draft.merged))
     if draft.empty:
         return None
-    settled = settle(_with_version(draft, commit), plan, now)
-    coefficients = _coefficients(draft)
-    facts = _facts(draft, head, coefficients)
+    if draft.closes is not None:
+        draft.head, draft.dropped = leave_behind(draft.head, plan)
+    recipe = decide_merge(draft.head, plan, draft.merged, draft.closes)
+    settled = settle(_with_version(draft, recipe, commit), plan, now)
+    facts = _facts(draft, head, recipe)
     made = successor(head, settled, commit=commit, now=now, **facts)
     return Decision(
         made,
-        coefficients,
-        tuple(arrival for arrival, _, _ in draft.merged),
+        recipe,
+        tuple(one.arrival for one in draft.merged),
         draft.initialized,
         tuple(draft.refused),
     )
@@ -143,29 +127,45 @@ def _evaluated_before(head: Head, arrival: Arrival) -> bool:
 def _fold(draft: _Draft, arrival: Arrival) -> None:
     outcome = None if arrival.metadata is None else arrival.metadata.outcome
     reason = arrival.problem or _misplaced(draft.head, arrival.key, outcome)
-    if reason is None and isinstance(outcome, Trained):
-        reason = _fold_trained(draft, arrival, outcome)
-    elif reason is None:
-        _fold_other(draft, arrival, outcome)
     if reason is not None:
         draft.refused.append(_mishap(draft, arrival, "refused", reason))
+    elif isinstance(outcome, Trained):
+        _fold_trained(draft, arrival, outcome)
+    else:
+        _fold_other(draft, arrival, outcome)
 
 
-def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> str | None:
-    """Merge a training result into the draft; return why it is refused instead, or None."""
-    staleness = draft.head.results_merged - outcome.base.results_merged
-    if staleness < 0:
-        return f"it began from {-staleness} results that are not merged yet"
-    reason = admit(arrival.update_norm, draft.head.norms)
-    if reason is None:
-        draft.merged.append((arrival, outcome, staleness))
-        draft.head = count_merged(draft.head, arrival.item).model_copy(
-            update={
-                "results_merged": draft.head.results_merged + 1,
-                "norms": remember(draft.head.norms, arrival.update_norm),
-            }
-        )
-    return reason
+def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> None:
+    """Merge a training result into the draft, or refuse it."""
+    head, gate = draft.head, draft.plan.spec.admission
+    staleness = head.results_merged - outcome.base.results_merged
+    too_long = admit(arrival.update_norm, head.norms, gate.norm, fault_of(head, arrival.item).norms)
+    reason = _too_early(staleness) or too_long
+    if reason is None and gate.held_out is not None:
+        reason = admit_loss(_loss_of(outcome), head.losses)
+    if reason is not None:
+        norm = arrival.update_norm if reason == too_long else None
+        draft.refused.append(_mishap(draft, arrival, "refused", reason, norm))
+        return
+    draft.merged.append(Admitted(arrival, outcome, staleness))
+    loss = _loss_of(outcome)
+    changes = {
+        "results_merged": head.results_merged + 1,
+        "norms": remember(head.norms, arrival.update_norm),
+        "losses": head.losses if loss is None else remember(head.losses, loss),
+    }
+    draft.head = count_merged(head, arrival.item).model_copy(update=changes)
+
+
+def _too_early(staleness: int) -> str | None:
+    if staleness >= 0:
+        return None
+    return f"it began from {-staleness} results that are not merged yet"
+
+
+def _loss_of(outcome: Trained) -> float | None:
+    held_out = outcome.held_out
+    return None if held_out is None else held_out.total / held_out.count
 
 
 def _fold_other(draft: _Draft, arrival: Arrival, outcome: Outcome | None) -> None:
@@ -180,10 +180,12 @@ def _fold_other(draft: _Draft, arrival: Arrival, outcome: Outcome | None) -> Non
         draft.head = count_merged(draft.head, arrival.item)
 
 
-def _mishap(draft: _Draft, arrival: Arrival, cause: Cause, reason: str) -> SetAside:
+def _mishap(
+    draft: _Draft, arrival: Arrival, cause: Cause, reason: str, norm: float | None = None
+) -> SetAside:
     """Count a mishap in the draft, and return the ledger's row for it."""
     row = arrival.set_aside(reason)
-    mishap = Mishap(cause, row.attempt, row.reason, row.key, draft.now)
+    mishap = Mishap(cause, row.attempt, row.reason, row.key, draft.now, norm)
     draft.head = count_mishap(draft.head, draft.plan, arrival.item, mishap)
     return row
 
@@ -208,10 +210,12 @@ def _other_version(head: Head, epoch: int, outcome: Evaluated) -> str | None:
     return f"it evaluated version {outcome.version}, epoch {epoch} was closed by {model.version}"
 
 
-def _with_version(draft: _Draft, commit: str) -> Head:
-    """Return the draft's head, with a new version when parameters changed."""
+def _with_version(draft: _Draft, recipe: Recipe, commit: str) -> Head:
+    """Return the draft's head, with a new version when the server copy changes."""
     head = draft.head
-    if not draft.merged and draft.initialized is None:
+    if draft.merges:
+        head = head.model_copy(update={"tally": recipe.tally})
+    if draft.initialized is None and SERVER not in recipe.outputs:
         return head
     version = 0 if head.version is None else head.version + 1
     model = ModelRef(
@@ -220,45 +224,17 @@ def _with_version(draft: _Draft, commit: str) -> Head:
     return head.model_copy(update={"version": version, "model": model})
 
 
-def _coefficients(draft: _Draft) -> Coefficients:
-    if not draft.merged:
-        return Coefficients(server=1.0, clients=())
-    batch = [
-        Contribution(arrival.key.epoch, staleness, outcome.samples)
-        for arrival, outcome, staleness in draft.merged
-    ]
-    return decide_coefficients(draft.plan.spec.merge, batch)
-
-
-def _facts(draft: _Draft, before: Head, coefficients: Coefficients) -> dict[str, Any]:
+def _facts(draft: _Draft, before: Head, recipe: Recipe) -> dict[str, Any]:
     """Return what the ledger entry records of this batch."""
     initialized = draft.initialized
-    return {
-        "start": before.objects.get("server") if draft.merged else None,
-        "server_coefficient": coefficients.server if draft.merged else None,
+    facts: dict[str, Any] = {
         "initialized_from": initialized.set_aside("initialized") if initialized else None,
-        "merged": _merged_rows(draft, coefficients),
         "refused": tuple(draft.refused),
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
+        "dropped": draft.dropped,
     }
-
-
-def _merged_rows(draft: _Draft, coefficients: Coefficients) -> tuple[MergedResult, ...]:
-    return tuple(
-        MergedResult(
-            epoch=arrival.key.epoch,
-            subtask=arrival.key.subtask,
-            attempt=arrival.key.attempt,
-            key=arrival.key.render(),
-            sha256=arrival.sha256,
-            samples=outcome.samples,
-            staleness=staleness,
-            base=outcome.base,
-            coefficient=coefficient,
-            update_norm=arrival.update_norm,
-        )
-        for (arrival, outcome, staleness), coefficient in zip(
-            draft.merged, coefficients.clients, strict=True
-        )
-    )
+    if draft.merges:
+        last = is_last(draft.head, draft.plan)
+        facts |= merge_facts(before, draft.merged, recipe, last=last, closes=draft.closes)
+    return facts

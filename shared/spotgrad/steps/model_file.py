@@ -1,16 +1,16 @@
 """Model files: written once per version, read and checked once per process."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
 
 from spotgrad.errors import Malformed
-from spotgrad.merging.coefficients import Coefficients
-from spotgrad.merging.kernel import merge_tensors
+from spotgrad.merging.kernel import Inputs, Tensors, follow, to_master
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.head import Head, ObjectRef
 from spotgrad.protocol.ledger import LedgerEntry
+from spotgrad.protocol.recipe import Recipe, base, client
 from spotgrad.protocol.result import ModelMetadata, Role
 from spotgrad.protocol.tensors import TensorFile, decode, digest, encode
 
@@ -82,17 +82,40 @@ def model_body(
     return encode(tensors, metadata.to_header())
 
 
-def merged_body(
+def first_bodies(
     made: Head | LedgerEntry,
-    start: TensorFile,
-    clients: Sequence[Mapping[str, NDArray[Any]]],
-    coefficients: Coefficients,
-) -> bytes:
-    """Return the file of the version that merges ``clients`` into ``start``.
+    tensors: Mapping[str, NDArray[Any]],
+    roles: Mapping[str, Role],
+    names: Iterable[str],
+) -> dict[str, bytes]:
+    """Return the objects that the result of ``initialize`` becomes: the same copy for each name."""
+    return dict.fromkeys(names, model_body(made, to_master(tensors), roles))
 
-    A frozen tensor is carried over untouched: blending equal values may still move the last bit.
-    """
-    roles = ModelMetadata.from_header(start.metadata).roles
-    tensors = merge_tensors(start.tensors, clients, coefficients)
-    frozen = {name: start.tensors[name] for name, role in roles.items() if role == "frozen"}
-    return model_body(made, tensors | frozen, roles)
+
+def merged_bodies(
+    made: Head | LedgerEntry, recipe: Recipe, inputs: Inputs, roles: Mapping[str, Role]
+) -> dict[str, bytes]:
+    """Return the objects that this head, or its ledger entry, makes by ``recipe``, by name."""
+    return {
+        name: model_body(made, tensors, {one: roles[one] for one in tensors if one in roles})
+        for name, tensors in follow(recipe, inputs, roles).items()
+    }
+
+
+def gather(
+    recipe: Recipe,
+    objects: Mapping[str, Tensors],
+    clients: Sequence[Tensors],
+    read_base: Callable[[int], Tensors],
+) -> Inputs:
+    """Return the recipe's inputs by name; a base version is read only if it is needed."""
+    inputs = dict(objects) | {client(number): one for number, one in enumerate(clients)}
+    for number in range(len(clients)):
+        if recipe.needs_base(number):
+            inputs[base(number)] = read_base(number)
+    return inputs
+
+
+def roles_of(file: TensorFile) -> dict[str, Role]:
+    """Return what each tensor of a model file is; raises ``Malformed`` when it is none."""
+    return ModelMetadata.from_header(file.metadata).roles

@@ -16,7 +16,7 @@ from spotgrad.ports import ObjectReader
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.result import Base, Initialized, ModelMetadata, ResultMetadata, Role, Trained
 from spotgrad.protocol.tensors import checksum, decode, digest
-from spotgrad.steps.decide_results import Arrival
+from spotgrad.steps.arrival import Arrival
 from spotgrad.steps.model_file import ModelReader
 
 Tensors = Mapping[str, NDArray[Any]]

@@ -1,21 +1,24 @@
-"""One version from its ledger entry: the recorded coefficients applied to the recorded inputs.
+"""What one commit wrote, from its ledger entry: the recorded recipe and the recorded inputs.
 
 No merge rule is consulted. Bit for bit what the aggregator wrote, since both use the one kernel
-and the model file depends on nothing but the commit.
+and the files depend on nothing but the commit.
 """
 
+from collections.abc import Mapping
+
 from spotgrad.errors import Malformed, NotFound
-from spotgrad.merging.coefficients import Coefficients
-from spotgrad.merging.kernel import to_master
+from spotgrad.merging.kernel import Tensors
 from spotgrad.ports import ObjectReader
 from spotgrad.protocol.ledger import LedgerEntry
+from spotgrad.protocol.recipe import SERVER
 from spotgrad.protocol.result import Initialized, ResultMetadata
 from spotgrad.protocol.tensors import TensorFile, decode, digest
-from spotgrad.steps.model_file import merged_body, model_body
+from spotgrad.steps.model_file import first_bodies, gather, merged_bodies, roles_of
+from spotgrad.steps.shelf import Shelf
 
 
-def rebuild(store: ObjectReader, entry: LedgerEntry, start: TensorFile | None) -> bytes:
-    """Return the file of the version that ``entry`` made out of ``start``, the version before.
+def rebuild(store: ObjectReader, entry: LedgerEntry, shelf: Shelf) -> dict[str, bytes]:
+    """Return the objects that ``entry`` made, by name, out of what stands on the shelf.
 
     Raises:
         NotFound: an input is not retained any more.
@@ -23,23 +26,41 @@ def rebuild(store: ObjectReader, entry: LedgerEntry, start: TensorFile | None) -
     """
     if entry.initialized_from is not None:
         return _first(store, entry, entry.initialized_from.key)
-    if entry.server_coefficient is None:
+    recipe = entry.followed
+    if recipe is None:
         raise Malformed(f"ledger entry {entry.revision}: it merges nothing, yet names a version")
-    if start is None:
-        raise NotFound(f"version {entry.version}: the version before it is not retained")
+    objects = _objects(entry, shelf)
     clients = [_checked(store, row.key, row.sha256).tensors for row in entry.merged]
-    coefficients = Coefficients(
-        entry.server_coefficient, tuple(row.coefficient for row in entry.merged)
+    inputs = gather(
+        recipe,
+        {name: file.tensors for name, file in objects.items()},
+        clients,
+        lambda number: _base(entry, number, shelf),
     )
-    return merged_body(entry, start, clients, coefficients)
+    return merged_bodies(entry, recipe, inputs, roles_of(objects[SERVER]))
 
 
-def _first(store: ObjectReader, entry: LedgerEntry, key: str) -> bytes:
+def _first(store: ObjectReader, entry: LedgerEntry, key: str) -> dict[str, bytes]:
     file = decode(store.get(key).body)
     outcome = ResultMetadata.from_header(file.metadata).outcome
     if not isinstance(outcome, Initialized):
         raise Malformed(f"{key}: it is no result of initialize")
-    return model_body(entry, to_master(file.tensors), outcome.roles)
+    return first_bodies(entry, file.tensors, outcome.roles, entry.written)
+
+
+def _objects(entry: LedgerEntry, shelf: Shelf) -> Mapping[str, TensorFile]:
+    found = {}
+    for name in (SERVER, *entry.objects_before):
+        file = shelf.current.get(name)
+        if file is None:
+            what = "version" if name == SERVER else name
+            raise NotFound(f"{entry.made}: the {what} before it is not retained")
+        found[name] = file
+    return found
+
+
+def _base(entry: LedgerEntry, number: int, shelf: Shelf) -> Tensors:
+    return shelf.version(entry.base_key(number)).tensors
 
 
 def _checked(store: ObjectReader, key: str, sha256: str) -> TensorFile:

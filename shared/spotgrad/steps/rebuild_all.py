@@ -1,6 +1,6 @@
-"""Every version of a chain rebuilt from the one before, and compared with what was committed.
+"""Every object of a chain rebuilt from those before, and compared with what was committed.
 
-Reads only. A version whose inputs have expired, or are damaged, is bridged by its stored file, so
+Reads only. A commit whose inputs have expired, or are damaged, is bridged by its stored files, so
 that one hole does not hide what comes after it.
 """
 
@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.ports import ObjectReader
-from spotgrad.protocol.head import ObjectRef
 from spotgrad.protocol.ledger import LedgerEntry
-from spotgrad.protocol.tensors import TensorFile, decode, digest
+from spotgrad.protocol.recipe import SERVER
+from spotgrad.protocol.tensors import digest
 from spotgrad.steps.rebuild import rebuild
+from spotgrad.steps.shelf import Shelf
 
 
 @dataclass
@@ -25,48 +26,53 @@ class Rebuilding:
 
 
 def rebuild_all(store: ObjectReader, entries: Sequence[LedgerEntry]) -> Rebuilding:
-    """Rebuild each version that ``entries`` (in order of revision) made."""
+    """Rebuild what each of ``entries`` (in order of revision) wrote."""
     done = Rebuilding()
-    start: TensorFile | None = None
+    shelf = Shelf(store, entries)
     newest = max((entry.version or 0 for entry in entries), default=0)
     for entry in entries:
-        if entry.server is not None:
-            stored = _stored(store, entry, entry.server, done)
-            if stored is None and entry.version == newest:
-                done.findings.append(f"version {entry.version}: {entry.server.key} is gone")
-            body = _rebuilt(store, entry, start, done) or stored
-            start = None if body is None else decode(body)
+        if entry.written:
+            stored = _stored(store, entry, done)
+            if SERVER in entry.written and SERVER not in stored and entry.version == newest:
+                done.findings.append(f"{entry.made}: {entry.written[SERVER].key} is gone")
+            shelf.put(entry, stored | _rebuilt(store, entry, shelf, done))
     return done
 
 
-def _stored(
-    store: ObjectReader, entry: LedgerEntry, server: ObjectRef, done: Rebuilding
-) -> bytes | None:
-    """Return the stored version when it is there and is what was committed."""
-    try:
-        body = store.get(server.key).body
-    except NotFound:
-        return None
-    if digest(body) == server.sha256:
-        return body
-    done.findings.append(f"version {entry.version}: {server.key} is not what was committed")
-    return None
+def _stored(store: ObjectReader, entry: LedgerEntry, done: Rebuilding) -> dict[str, bytes]:
+    """Return those stored objects that are there and are what was committed."""
+    found: dict[str, bytes] = {}
+    for name, reference in entry.written.items():
+        try:
+            body = store.get(reference.key).body
+        except NotFound:
+            continue
+        if digest(body) == reference.sha256:
+            found[name] = body
+        else:
+            done.findings.append(f"{entry.made}: {reference.key} is not what was committed")
+    return found
 
 
 def _rebuilt(
-    store: ObjectReader, entry: LedgerEntry, start: TensorFile | None, done: Rebuilding
-) -> bytes | None:
-    """Return the version made again when it is what was committed."""
+    store: ObjectReader, entry: LedgerEntry, shelf: Shelf, done: Rebuilding
+) -> dict[str, bytes]:
+    """Return the objects made again that are what was committed."""
+    counts = entry.server is not None
     try:
-        body = rebuild(store, entry, start)
+        bodies = rebuild(store, entry, shelf)
     except NotFound:
-        done.without_inputs += 1
-        return None
+        done.without_inputs += counts
+        return {}
     except Malformed as error:
-        done.findings.append(f"version {entry.version} cannot be rebuilt: {error}")
-        return None
-    done.rebuilt += 1
-    if entry.server is not None and digest(body) == entry.server.sha256:
-        return body
-    done.findings.append(f"version {entry.version} is not the merge that its entry describes")
-    return None
+        done.findings.append(f"{entry.made} cannot be rebuilt: {error}")
+        return {}
+    done.rebuilt += counts
+    same = {
+        name: bodies[name]
+        for name, reference in entry.written.items()
+        if name in bodies and digest(bodies[name]) == reference.sha256
+    }
+    if len(same) < len(entry.written):
+        done.findings.append(f"{entry.made} is not the merge that its entry describes")
+    return same

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from spotgrad.planning.budget import cut_short
 from spotgrad.planning.fold import already_counted
 from spotgrad.planning.leases import recover
+from spotgrad.planning.rounds import due
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import open_items, progress_of, why_not_open
 from spotgrad.planning.stragglers import speculate
@@ -102,6 +103,8 @@ def reconcile_job(world: World, watch: Watch, job: str) -> Reconciled:
         aggregate_results(world, job, missed)
     recovery = _Recovery(world, watch, job)
     until_committed(recovery.mend, job)
+    if _round_is_over(world, job):
+        aggregate_results(world, job, ())
     swept = _tidy(world, watch, present.head) if on_the_hour(world.clock.now()) else 0
     wish = control_job(world, job)
     reissued = recovery.reissued + wish.reissued
@@ -154,6 +157,14 @@ def _of_earlier_evaluation(head: Head, item: WorkItem, info: ObjectInfo) -> bool
     progress = progress_of(head, item)
     begun = progress.begun_at if isinstance(progress, EvaluationProgress) else None
     return begun is not None and info.modified_at < begun
+
+
+def _round_is_over(world: World, job: str) -> bool:
+    """Return whether a synchronous round waits for nobody any more, and no result will say so."""
+    present = find_head(world.store, job)
+    if present is None:
+        return False
+    return due(present.head, world.plans.read(present.head), world.clock.now()) is not None
 
 
 class _Recovery:

@@ -92,3 +92,26 @@ def test_other_bytes_than_those_committed_are_not_written(bench: Bench, tmp_path
     with pytest.raises(Malformed, match="not the bytes that were committed"):
         pull_model(bench.store, JOB, None, tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_average_is_pulled_where_there_is_one(run: Run, tmp_path: Path) -> None:
+    bench = Bench()
+    bench.start(shards=2, merge={"ema": 0.9})
+    bench.finish()
+    saved(bench, tmp_path / "bucket")
+    objects = bench.head.objects
+    pulled = pull_model(bench.store, JOB, None, tmp_path)
+    assert pulled.sha256 == objects["ema"].sha256 != objects["server"].sha256
+    options = ("--copy", "server", "--output", tmp_path / "m", "--json")
+    ran = run("pull", JOB, *options, "--bucket", tmp_path / "bucket")
+    assert ran.document["sha256"] == objects["server"].sha256
+    first = pull_model(bench.store, JOB, 1, tmp_path, copy="server")
+    assert first.path.read_bytes() == bench.store.get(key(bench, 1)).body
+    rows = read_versions(bench.store, JOB)
+    assert [row.version for row in rows if row.final] == [4]
+    assert [row.version for row in rows if row.metrics] == [2, 4]
+
+
+def test_a_copy_that_the_job_does_not_keep_is_named(bench: Bench, tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="version 4 of digits has no ema copy"):
+        pull_model(bench.store, JOB, None, tmp_path, copy="ema")

@@ -97,7 +97,13 @@ def test_validate_warns_and_still_passes(run: Run, job: Path) -> None:
     document = run("validate", job, "--json").document
     assert document["valid"] is True
     assert document["warnings"] == [ran.err.removeprefix("warning: ").rstrip("\n")]
-    assert document["spec"]["merge"] == {"rule": "vc-asgd", "alpha": 0.995}
+    assert document["spec"]["merge"] == {
+        "rule": "vc-asgd",
+        "buffers": "blend",
+        "ema": None,
+        "start": "live",
+        "alpha": 0.995,
+    }
 
 
 def test_with_a_bucket_validate_looks_at_the_data_set(

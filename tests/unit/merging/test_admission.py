@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from spotgrad.merging.admission import Inspection, admit, inspect, remember
+from spotgrad.merging.admission import Inspection, admit, admit_loss, inspect, remember
 from spotgrad.protocol.result import Role
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -226,3 +226,34 @@ def test_remember_keeps_the_last_fifty_in_order(norms: list[float]) -> None:
         kept = remember(kept, norm)
 
     assert kept == tuple(norms[-50:])
+
+
+@pytest.mark.parametrize(("norm", "admitted"), [(4.0, True), (4.1, False)])
+def test_the_median_rule_begins_with_the_third_result(norm: float, *, admitted: bool) -> None:
+    assert admit(1e9, [1.0], "median") is None
+    assert (admit(norm, [1.0, 1.0, 9.0], "median") is None) is admitted
+
+
+@pytest.mark.parametrize(
+    ("second", "believed"), [(10.0, True), (5.0, True), (20.0, True), (20.1, False), (4.9, False)]
+)
+def test_a_second_opinion_agrees_within_a_factor_of_two(second: float, *, believed: bool) -> None:
+    accepted = [1.0] * 3
+    assert admit(10.0, accepted, "median") is not None
+    assert (admit(second, accepted, "median", (10.0,)) is None) is believed
+
+
+def test_the_largest_rule_takes_no_second_opinion() -> None:
+    assert admit(10.0, [1.0] * 8, "largest", (10.0,)) is not None
+    assert admit(10.0, [1.0] * 8, "off") is None
+
+
+def test_a_loss_is_measured_against_the_median_of_those_accepted() -> None:
+    losses = [0.2, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4, 9.0]
+    assert admit_loss(0.57, losses) is None
+    assert admit_loss(0.571, losses) == (
+        "its loss on held-out samples is 0.571: expected at most 0.57 "
+        "(1.3 x the median of the last 8 accepted, 0.4, + 0.05)"
+    )
+    assert admit_loss(100.0, losses[:7]) is None
+    assert admit_loss(None, []) is not None

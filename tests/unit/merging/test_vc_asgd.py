@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from spotgrad.merging.coefficients import Coefficients, Contribution
-from spotgrad.merging.kernel import merge_tensors
-from spotgrad.merging.vc_asgd import coefficients
-from spotgrad.protocol.job import VcAsgd
+from spotgrad.merging.occasion import Contribution, Occasion
+from spotgrad.merging.vc_asgd import recipe
+from spotgrad.protocol.merge import VcAsgd
 from tests.unit.merging import trajectory
+from tests.unit.merging.plain import Coefficients, coefficients_of, merge_tensors
 
 UNIT_ROUNDOFF_32 = 2.0**-24
 EPOCHS = st.lists(st.integers(min_value=1, max_value=40), min_size=1, max_size=64)
@@ -30,6 +30,10 @@ Blend = Callable[[Alpha, Sequence[int], NDArray[Any], Sequence[NDArray[Any]]], N
 
 def batch_of(epochs: Sequence[int]) -> list[Contribution]:
     return [Contribution(epoch, staleness, 10) for staleness, epoch in enumerate(epochs)]
+
+
+def coefficients(merge: VcAsgd, batch: Sequence[Contribution]) -> Coefficients:
+    return coefficients_of(recipe(merge, Occasion(), batch))
 
 
 def in_one_pass(

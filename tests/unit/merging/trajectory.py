@@ -12,10 +12,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spotgrad.merging.coefficients import Contribution
-from spotgrad.merging.kernel import merge_tensors
-from spotgrad.merging.rule import decide
-from spotgrad.protocol.job import VcAsgd
+from spotgrad.merging.occasion import Contribution, Occasion
+from spotgrad.merging.vc_asgd import recipe
+from spotgrad.protocol.merge import VcAsgd
+from tests.unit.merging.plain import coefficients_of, merge_tensors
 
 EPOCHS, SHARDS, SIZE = 4, 6, 5
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -39,7 +39,8 @@ def single_merges(alpha: float | Literal["var"]) -> Iterator[NDArray[Any]]:
     merge, server = VcAsgd(alpha=alpha), {"w": first()}
     for epoch, client in clients():
         batch = [Contribution(epoch=epoch, staleness=0, samples=1)]
-        server = merge_tensors(server, [{"w": client}], decide(merge, batch))
+        found = coefficients_of(recipe(merge, Occasion(), batch))
+        server = merge_tensors(server, [{"w": client}], found)
         yield server["w"]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from spotgrad.planning.fold import count_evaluated, count_merged
-from spotgrad.planning.settle import mean_metrics, met, settle
+from spotgrad.planning.settle import mean_metrics, met, published, settle
 from spotgrad.planning.standing import open_items
 from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import Head
@@ -301,3 +301,24 @@ def test_a_dead_initialize_fails_the_job_without_a_version() -> None:
     assert (head.state, head.version, head.final) == ("FAILED", None, None)
     assert head.reason == "initialize is dead: ImportError: digits_task"
     assert (head.outbox, opened(head)) == ((), [0])
+
+
+def test_an_epoch_of_a_job_with_an_ema_is_evaluated_on_the_average() -> None:
+    plan = job_plan(merge={"ema": 0.98})
+    head = done(begun(plan), plan, *whole(1))
+    assert head.model is not None
+    wanted = head.model.model_copy(update={"key": head.model.key.replace("server", "ema")})
+    assert head.evaluations[0].model == published(head, plan) == wanted
+    head = done(head, plan, evaluation(1), *whole(2), evaluation(2))
+    assert head.final == published(head, plan)
+    assert head.final is not None
+    assert head.final.key.endswith("/ema.safetensors")
+
+
+def test_an_epoch_may_fix_the_version_that_its_subtasks_begin_from() -> None:
+    plan = job_plan(merge={"start": "epoch"})
+    head = begun(plan)
+    assert head.epochs[0].start == head.model
+    later = done(head, plan, train(1, 0))
+    assert later.epochs[0].start == head.model != later.model
+    assert begun(job_plan()).epochs[0].start is None

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
-from spotgrad.protocol.job import Adam, Budget, JobSpec, Keep, Schedule, Sgd, Stop, VcAsgd, Workers
+from spotgrad.protocol.job import Adam, Budget, JobSpec, Keep, Schedule, Sgd, Stop, Workers
+from spotgrad.protocol.merge import VcAsgd
 from tests.unit.protocol.documents import job_specs
 
 LEAST: dict[str, Any] = {"name": "d", "task": "m:T", "dataset": "d", "epochs": 1}
@@ -125,6 +126,7 @@ def test_results_are_kept_for_whole_days(days: Any) -> None:
         ({"workers": {"subtasks_per_worker": 2}}, "workers.subtasks_per_worker is not supported"),
         ({"keep": {"versions": 3}}, "keep.versions is not supported yet"),
         ({"evaluate": None, "stop": {"metric": "a", "at_least": 1}}, "stop needs evaluate"),
+        ({"evaluate": None, "admission": {"held_out": 9}}, "admission.held_out needs evaluate"),
     ],
 )
 def test_what_this_version_cannot_honour_is_refused(changes: dict[str, Any], said: str) -> None:

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spotgrad.errors import InvalidJob
-from spotgrad.protocol.job import Adam, JobSpec, Sgd, Stop, VcAsgd
+from spotgrad.protocol.job import Adam, JobSpec, Sgd, Stop
 from spotgrad.protocol.job_file import parse_job_file
+from spotgrad.protocol.merge import VcAsgd
 
 HEAD = "name: digits\ntask: digits_task:Digits\ndataset: digits\n"
 
@@ -63,7 +64,7 @@ def test_yaml_1_2_numbers_whole_numbers_for_floats_and_lists_for_pairs() -> None
             "local: {optimizer: {name: adamw, lr: 1, betas: [0.8, 0.9]}}"
         ).encode()
     )
-    assert spec.merge.alpha == 0.5
+    assert spec.merge == VcAsgd(alpha=0.5)
     assert spec.local.optimizer == Adam(name="adamw", lr=1.0, betas=(0.8, 0.9))
 
 
@@ -91,7 +92,18 @@ def test_what_a_person_may_write_is_read_as_the_model_reads_it(content: dict[str
     [
         ("epoks: 10", 'epoks: unknown key; did you mean "epochs"?'),
         ("epochs: 1\nmerge: {alfa: var}", 'merge.alfa: unknown key; did you mean "alpha"?'),
-        ("epochs: 1\nmerge: {zzz: 1}", "merge.zzz: unknown key; allowed here: rule, alpha"),
+        (
+            "epochs: 1\nmerge: {rule: delta, etta: 1}",
+            'merge.etta: unknown key; did you mean "eta"?',
+        ),
+        (
+            "epochs: 1\nmerge: {rule: damped-delta, alpha: 1}",
+            "merge.alpha: unknown key; allowed here: rule, buffers, ema, m",
+        ),
+        (
+            "epochs: 1\nmerge: {zzz: 1}",
+            "merge.zzz: unknown key; allowed here: rule, buffers, ema",
+        ),
         (
             "epochs: 1\nlocal: {optimizer: {name: sgd, lr: 1, momentun: 0}}",
             'local.optimizer.momentun: unknown key; did you mean "momentum"?',
@@ -130,9 +142,23 @@ def test_a_wrong_or_missing_key_is_named_with_the_nearest(rest: str, said: str) 
         ("merge: {alpha: '0.5'}", 'merge.alpha: "0.5" is not allowed'),
         ("merge: {alpha: vary}", 'merge.alpha: "vary" is not allowed'),
         ("merge: {alpha: [0.5]}", "merge.alpha: [0.5] is not allowed"),
-        ("merge: {rule: fedasync}", 'merge.rule: "fedasync" is not allowed: "vc-asgd"'),
-        ("merge: 3", "merge: 3 is not allowed: a mapping of rule, alpha"),
-        ("merge:", "merge: null is not allowed: a mapping of rule, alpha"),
+        ("merge: {rule: sgd}", 'merge.rule: "sgd" is not allowed: "damped-delta", "dc-asgd", '),
+        ("merge: 3", 'merge: 3 is not allowed: a mapping whose rule is "damped-delta", '),
+        ("merge:", "merge: null is not allowed: a mapping whose rule is "),
+        (
+            "merge: {rule: easgd, beta: 1.5}",
+            "merge.beta: 1.5 is not allowed: a number above 0 and of at most 1",
+        ),
+        ("merge: {rule: fedbuff, size: 2.5}", "merge.size: 2.5 is not allowed: a whole number"),
+        ("merge: {rule: vc-asgd, ema: 1}", "merge.ema: 1 is not allowed: a number between 0 and 1"),
+        (
+            "merge: {rule: delta, eta: 0.5}\nworkers: {max: 4}",
+            "merge.eta: 0.5 is above 1.5/k = 0.375 with k = 4 subtasks in flight",
+        ),
+        (
+            "merge: {rule: vc-asgd, start: epoch}\nschedule: {issue: rolling}",
+            'merge.start: "epoch" needs schedule.issue "barrier", not "rolling"',
+        ),
         ("local: {precision: fp16}", 'local.precision: "fp16" is not allowed: "fp32" or "bf16"'),
         ("local: {passes: 1.5}", "local.passes: 1.5 is not allowed: a whole number of at least 1"),
         ("local: {passes: 1e0}", "local.passes: 1.0 is not allowed: a whole number of at least 1"),

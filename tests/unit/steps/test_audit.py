@@ -256,3 +256,50 @@ def test_a_job_without_its_spec_is_a_finding(bench: Bench) -> None:
     bench.store.delete(SpecKey(JOB).render())
     (found,) = findings(bench)
     assert found.startswith("the job as it was planned cannot be read: get state/digits/spec.json")
+
+
+# --- several objects ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def several() -> Bench:
+    made = Bench()
+    made.start(2, merge={"rule": "delayed-nesterov", "every": 2, "ema": 0.9})
+    made.finish()
+    return made
+
+
+def test_every_object_of_a_good_job_is_rebuilt(several: Bench) -> None:
+    assert {"server", "momentum", "ema"} <= several.head.objects.keys()
+    assert findings(several) == []
+
+
+def test_a_merge_with_another_momentum_is_found(several: Bench) -> None:
+    found = merging(several, 3)
+    before = found[1].objects_before
+    forge(several, found, objects_before=before | {"momentum": before["ema"]})
+    said = f"revision {found[1].revision} merged with other objects than the last left"
+    assert said in findings(several)
+
+
+def test_a_head_that_names_another_average_is_found(several: Bench) -> None:
+    head = several.head
+    objects = head.objects | {"ema": head.objects["server"]}
+    several.tamper(head.model_copy(update={"objects": objects}))
+    assert findings(several) == ["the head names other objects than its chain wrote"]
+
+
+def test_a_recipe_that_the_rule_does_not_give_is_found(several: Bench) -> None:
+    found = merging(several, 3)
+    recipe = found[1].recipe
+    if recipe is None:
+        raise LookupError(found)
+    forge(several, found, recipe=recipe.model_copy(update={"tally": {"window": 1.0}}))
+    said = f"revision {found[1].revision} merged by coefficients the rule does not give"
+    assert said in findings(several)
+
+
+def test_a_tampered_average_is_found(several: Bench) -> None:
+    reference = merging(several, 1)[1].objects["ema"]
+    flip(several.store, reference.key)
+    assert findings(several) == [f"version 2: {reference.key} is not what was committed"]

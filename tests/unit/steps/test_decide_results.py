@@ -9,6 +9,7 @@ from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.plan import JobPlan
+from spotgrad.protocol.recipe import Recipe
 from spotgrad.protocol.result import (
     Base,
     Evaluated,
@@ -19,7 +20,8 @@ from spotgrad.protocol.result import (
     Sum,
     Trained,
 )
-from spotgrad.steps.decide_results import MOST_REASON_CHARACTERS, Arrival, Decision, decide_results
+from spotgrad.steps.arrival import MOST_REASON_CHARACTERS, Arrival
+from spotgrad.steps.decide_results import Decision, decide_results
 from tests.builders import (
     JOB,
     ROLES,
@@ -130,7 +132,7 @@ def test_a_batch_makes_one_version_and_counts_each_result() -> None:
         ("train-000003", 0.25),
         ("train-000000", 0.5),
     ]
-    assert entry.server_coefficient == decision.coefficients.server == 0.25
+    assert entry.server_coefficient == decision.recipe.weights("server")["server"] == 0.25
     assert [row.sha256 for row in entry.merged] == [f"{4:064x}", f"{1:064x}"]
     assert (entry.version, entry.results_merged, entry.previous) == (1, 2, head.ledger)
 
@@ -140,8 +142,9 @@ def test_alpha_belongs_to_each_result_s_epoch() -> None:
     head = done(begun(plan), plan, train(1, 0))
     coefficients = decided(arrival(train(2, 0)), arrival(train(1, 1)), head=head, plan=plan)
     # var: 2/3 in epoch 2, then 1/2 in epoch 1
-    assert coefficients.coefficients.server == pytest.approx(1 / 3)
-    assert coefficients.coefficients.clients == pytest.approx((1 / 6, 1 / 2))
+    assert coefficients.recipe.weights("server")["server"] == pytest.approx(1 / 3)
+    weights = coefficients.recipe.weights("server")
+    assert [weights["client-0"], weights["client-1"]] == pytest.approx([1 / 6, 1 / 2])
 
 
 def test_staleness_counts_results_and_grows_inside_a_batch() -> None:
@@ -179,6 +182,55 @@ def test_the_norm_gate_remembers_after_each_admission() -> None:
     (refused,) = decision.refused
     assert "norm is 65: expected at most 64" in refused.reason
     assert decided(second, first, head=head).merged == (first,)
+
+
+def gated(**admission: Any) -> JobPlan:
+    return job_plan(admission=admission)
+
+
+def test_under_the_median_rule_a_second_opinion_is_believed() -> None:
+    plan = gated(norm="median")
+    head = HEAD.model_copy(update={"norms": (1.0, 1.0, 1.0)})
+    first = decided(arrival(train(1, 0), update_norm=6.0), head=head, plan=plan)
+    assert "expected at most 4 (4 x the median of the last 3" in first.refused[0].reason
+    refused = first.made.head
+    assert refused.faults[0].norms == (6.0,)
+    other = arrival(train(1, 1), update_norm=6.0, attempt=2)
+    assert decided(other, head=refused, plan=plan).merged == ()  # of another subtask
+    longer = arrival(train(1, 0), update_norm=12.5, attempt=2)
+    assert decided(longer, head=refused, plan=plan).merged == ()
+    second = arrival(train(1, 0), update_norm=11.5, attempt=2)
+    assert decided(second, head=refused, plan=plan).merged == (second,)
+
+
+def test_what_is_refused_for_another_reason_is_no_opinion() -> None:
+    damaged = decided(arrival(train(1, 0), problem="nan", update_norm=0.0))
+    assert damaged.made.head.faults[0].norms == ()
+
+
+def test_the_norm_gate_may_be_off() -> None:
+    head = HEAD.model_copy(update={"norms": (1.0,) * 20})
+    long = arrival(train(1, 0), update_norm=1e6)
+    assert decided(long, head=head, plan=gated(norm="off")).merged == (long,)
+
+
+def with_loss(loss: float | None) -> Trained:
+    said = None if loss is None else Sum(total=loss * 256, count=256)
+    return trained().model_copy(update={"held_out": said})
+
+
+def test_a_loss_far_above_the_usual_is_refused_where_the_job_asks_for_it() -> None:
+    plan, head = gated(held_out=256), HEAD.model_copy(update={"losses": (0.5,) * 8})
+    good, bad = arrival(train(1, 0), with_loss(0.7)), arrival(train(1, 1), with_loss(0.8))
+    silent = arrival(train(1, 2), with_loss(None))
+    decision = decided(good, bad, silent, head=head, plan=plan)
+    assert decision.merged == (good,)
+    assert list(decision.made.head.losses) == pytest.approx([0.5] * 8 + [0.7])
+    assert [row.reason[:38] for row in decision.refused] == [
+        "its loss on held-out samples is 0.8: e",
+        "it says no finite loss on held-out sam",
+    ]
+    assert decided(bad, head=head).merged == (bad,)  # this job asks for none
 
 
 def test_initialize_makes_version_0_and_counts_no_result() -> None:
@@ -224,7 +276,7 @@ def test_a_refused_result_makes_no_version_and_its_subtask_goes_out_again() -> N
     assert decision.refused == entry.refused == (row,)
     assert (after.version, after.model, after.revision) == (0, HEAD.model, 1)
     assert (entry.server, entry.server_coefficient, entry.start) == (None, None, None)
-    assert decision.coefficients.clients == ()
+    assert decision.recipe == Recipe()
     assert after.outbox == (train(1, 0),)
     assert after.faults[0].refused == (row.attempt,)
     assert after.reissued[0].at == LATER

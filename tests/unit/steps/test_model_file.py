@@ -1,16 +1,29 @@
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from spotgrad.errors import Malformed, NotFound
-from spotgrad.merging.coefficients import Coefficients
-from spotgrad.protocol.head import ObjectRef
+from spotgrad.protocol.head import Head, ObjectRef
+from spotgrad.protocol.ledger import plain_recipe
 from spotgrad.protocol.result import ModelMetadata, Role
-from spotgrad.protocol.tensors import decode, digest, encode
-from spotgrad.steps.model_file import ModelReader, merged_body, model_body
-from tests.builders import JOB, ROLES, RUN, begun, job_plan, tensors
+from spotgrad.protocol.tensors import TensorFile, decode, digest, encode
+from spotgrad.steps.model_file import ModelReader, gather, merged_bodies, model_body, roles_of
+from tests.builders import JOB, ROLES, RUN, Tensors, begun, job_plan, tensors
 from tests.fakes.store import FakeStore
 
 KEY = "models/digits/server.safetensors"
+
+
+def merged_body(
+    made: Head, start: TensorFile, clients: Sequence[Tensors], server: float, *weights: float
+) -> bytes:
+    """Merge by plain coefficients."""
+    recipe = plain_recipe(server, weights)
+    inputs = gather(recipe, {"server": start.tensors}, clients, lambda number: clients[number])
+    return merged_bodies(made, recipe, inputs, roles_of(start))["server"]
+
+
 HEAD = begun(job_plan()).model_copy(update={"results_merged": 3, "version": 2})
 
 
@@ -53,7 +66,7 @@ def test_merging_blends_floats_takes_the_largest_counter_and_keeps_booleans() ->
     start = decode(model_body(HEAD, tensors(0.0, counter=100), ROLES))
     client = tensors(1.0, counter=110) | {"flag": np.array([False, True])}
     after = HEAD.model_copy(update={"version": 3, "results_merged": 4})
-    merged = decode(merged_body(after, start, [client], Coefficients(0.75, (0.25,))))
+    merged = decode(merged_body(after, start, [client], 0.75, 0.25))
     assert merged.tensors["weight"].tolist() == [[0.25, 0.25], [0.25, 0.25]]
     assert merged.tensors["weight"].dtype == np.float32
     assert merged.tensors["counter"].tolist() == 110
@@ -68,9 +81,8 @@ def test_a_frozen_tensor_is_carried_over_to_the_last_bit() -> None:
     value = np.full(64, 0.1, np.float32)
     metadata = ModelMetadata(job=JOB, run=RUN, version=0, commit=RUN, results_merged=0, roles=roles)
     start = decode(encode({"weight": value, "embedding": value}, metadata.to_header()))
-    coefficients = Coefficients(1 / 3, (1 / 3, 1 / 3))
     client = {"weight": value, "embedding": value}
-    merged = decode(merged_body(HEAD, start, [client, client], coefficients))
+    merged = decode(merged_body(HEAD, start, [client, client], 1 / 3, 1 / 3, 1 / 3))
     assert merged.tensors["embedding"].tobytes() == value.tobytes()
     assert merged.tensors["weight"].tobytes() != value.tobytes()  # blending moved the last bit
 

@@ -4,9 +4,10 @@ from spotgrad.errors import Malformed, NotFound
 from spotgrad.protocol.keys import ResultKey
 from spotgrad.protocol.ledger import LedgerEntry
 from spotgrad.protocol.result import Failed
-from spotgrad.protocol.tensors import TensorFile, decode
+from spotgrad.protocol.tensors import decode
 from spotgrad.steps.chain import version_entries
 from spotgrad.steps.rebuild import rebuild
+from spotgrad.steps.shelf import Shelf
 from tests.builders import Bench, put_result, tensors
 
 
@@ -29,28 +30,34 @@ def stored(bench: Bench, version: int) -> bytes:
     return bench.store.get(server.key).body
 
 
-def start(bench: Bench) -> TensorFile:
-    return decode(stored(bench, 0))
+def start(bench: Bench) -> Shelf:
+    shelf = Shelf(bench.store, entries(bench))
+    shelf.put(entries(bench)[0], {"server": stored(bench, 0)})
+    return shelf
+
+
+def empty(bench: Bench) -> Shelf:
+    return Shelf(bench.store, entries(bench))
 
 
 def test_each_version_is_rebuilt_bit_for_bit(bench: Bench) -> None:
     first, second = entries(bench)
-    assert rebuild(bench.store, first, None) == stored(bench, 0)
-    assert rebuild(bench.store, second, start(bench)) == stored(bench, 1)
+    assert rebuild(bench.store, first, empty(bench)) == {"server": stored(bench, 0)}
+    assert rebuild(bench.store, second, start(bench)) == {"server": stored(bench, 1)}
 
 
 def test_the_recorded_coefficients_are_applied_not_the_rule_s(bench: Bench) -> None:
     entry = entries(bench)[1]
     rows = tuple(row.model_copy(update={"coefficient": 0.25}) for row in entry.merged)
     entry = entry.model_copy(update={"merged": rows, "server_coefficient": 0.0})
-    weight = decode(rebuild(bench.store, entry, start(bench))).tensors["weight"]
+    weight = decode(rebuild(bench.store, entry, start(bench))["server"]).tensors["weight"]
     assert weight.tolist() == [[1.0, 1.0], [1.0, 1.0]]
 
 
 def test_an_expired_input_is_not_found(bench: Bench) -> None:
     entry = entries(bench)[1]
     with pytest.raises(NotFound, match="version 1: the version before it is not retained"):
-        rebuild(bench.store, entry, None)
+        rebuild(bench.store, entry, empty(bench))
     bench.store.delete(entry.merged[1].key)
     with pytest.raises(NotFound, match=entry.merged[1].key):
         rebuild(bench.store, entry, start(bench))
@@ -72,7 +79,7 @@ def test_a_first_version_must_come_from_initialize(bench: Bench) -> None:
     key = ResultKey.parse(entry.initialized_from.key)
     put_result(bench.store, key, Failed(error="x", traceback=""), tensors())
     with pytest.raises(Malformed, match="it is no result of initialize"):
-        rebuild(bench.store, entry, None)
+        rebuild(bench.store, entry, empty(bench))
 
 
 def test_an_entry_that_merges_nothing_names_no_version(bench: Bench) -> None:

@@ -3,6 +3,7 @@ import pytest
 from spotgrad.errors import Malformed, NotFound
 from spotgrad.protocol.head import ObjectRef
 from spotgrad.protocol.ledger import LedgerEntry
+from spotgrad.steps.audit import audit
 from spotgrad.steps.chain import version_entries
 from spotgrad.steps.replay import replay
 from tests.builders import JOB, Bench
@@ -110,3 +111,20 @@ def test_a_tampered_first_result_shows_in_the_answer(bench: Bench) -> None:
     rebuilt = replay(bench.store, JOB, 3)
     assert not rebuilt.same
     assert rebuilt.committed_sha256 == server_of(bench, 3).sha256
+
+
+def test_what_a_rule_keeps_is_bridged_by_the_stored_objects_too() -> None:
+    """The first result has expired: the buffer that it went into is stored."""
+    bench = Bench()
+    bench.start(merge={"rule": "fedbuff", "size": 2})
+    bench.aggregate(bench.trained(1, 0, 1.0))
+    lost = bench.entry
+    bench.aggregate(bench.trained(1, 1, 2.0))
+    bench.store.delete(lost.merged[0].key)
+    rebuilt = replay(bench.store, JOB, 1)
+    assert rebuilt.same
+    assert (rebuilt.from_version, rebuilt.results) == (0, 1)
+    assert audit(bench.store, JOB).findings == ()
+    bench.store.delete(lost.objects["buffer"].key)
+    with pytest.raises(NotFound, match="version 1: the buffer before it is not retained"):
+        replay(bench.store, JOB, 1)
