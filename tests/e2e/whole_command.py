@@ -24,7 +24,8 @@ pytestmark = [
 LINE = re.compile(
     r"(?P<state>[A-Z]+)  epoch (?P<epoch>\d+)/2  subtasks (?P<done>\d+)/8  version (?P<version>\S+)"
     r"(  accuracy (?P<accuracy>0\.\d{4})  loss \d\.\d{4})?"
-    r"  workers 2  rejected 0  retried 0  (?P<time>\d+ s|\d+ min \d\d s)(?P<left>, about .* left)?"
+    r"  workers [012]  rejected 0  retried 0"
+    r"  (?P<time>\d+ s|\d+ min \d\d s)(?P<left>, about .* left)?"
 )
 
 
