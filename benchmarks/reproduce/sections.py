@@ -125,7 +125,7 @@ def _kills(records: Records) -> str:
     whole = rows["0.0"]
     lines = [
         [
-            loss,
+            f"{float(loss):g}",
             f"{row['attempts']} for {row['subtasks']}",
             str(row["kills"]),
             f"{row['seconds']:.1f}",
