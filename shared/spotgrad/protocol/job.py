@@ -160,8 +160,9 @@ class Keep(Part):
     """What expires, and when."""
 
     versions: Literal["all"] | Annotated[Count, Field(ge=1)] = "all"
+    """The newest so many stay, and whichever are in use, evaluated or final."""
     results_days: Count = Field(default=30, ge=1, le=36_500)
-    """After so many days the results and attempts of closed epochs go; versions stay."""
+    """After so many days the results and attempts of closed epochs go."""
 
 
 class JobSpec(Part):
@@ -186,12 +187,8 @@ class JobSpec(Part):
 
     @model_validator(mode="after")
     def _refuse_what_is_not_built(self) -> Self:
-        for field, present in (
-            ("workers.subtasks_per_worker", self.workers.subtasks_per_worker != 1),
-            ("keep.versions", self.keep.versions != "all"),
-        ):
-            if present:
-                raise ValueError(f"{field} is not supported yet; leave it out")
+        if self.workers.subtasks_per_worker != 1:
+            raise ValueError("workers.subtasks_per_worker is not supported yet; leave it out")
         if self.stop is not None and self.evaluate is None:
             raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
         if self.admission.held_out is not None and self.evaluate is None:

@@ -33,6 +33,7 @@ from spotgrad.steps.commit import commit, send_outbox, until_committed
 from spotgrad.steps.control_job import control_job
 from spotgrad.steps.documents import TaggedHead, find_head, keyed
 from spotgrad.steps.expire_results import expire_results, has_results
+from spotgrad.steps.expire_versions import expire_versions
 from spotgrad.steps.observe import observe
 from spotgrad.steps.receipt import renew_receipt
 from spotgrad.steps.succession import successor
@@ -129,8 +130,11 @@ def _put_away(world: World, watch: Watch, head: Head) -> Reconciled:
 def _tidy(world: World, watch: Watch, head: Head) -> int:
     """Delete what lost commits left behind and what has expired; return how many objects."""
     now = world.clock.now()
-    days = world.plans.read(head).spec.keep.results_days
-    return sweep_orphans(watch.sweeper, head, now) + expire_results(watch.sweeper, head, days, now)
+    keep, store = world.plans.read(head).spec.keep, watch.sweeper
+    gone = sweep_orphans(store, head, now) + expire_results(store, head, keep.results_days, now)
+    if keep.versions != "all":
+        gone += expire_versions(store, world.attempts, head, keep.versions, now)
+    return gone
 
 
 def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:

@@ -124,7 +124,6 @@ def test_results_are_kept_for_whole_days(days: Any) -> None:
     ("changes", "said"),
     [
         ({"workers": {"subtasks_per_worker": 2}}, "workers.subtasks_per_worker is not supported"),
-        ({"keep": {"versions": 3}}, "keep.versions is not supported yet"),
         ({"evaluate": None, "stop": {"metric": "a", "at_least": 1}}, "stop needs evaluate"),
         ({"evaluate": None, "admission": {"held_out": 9}}, "admission.held_out needs evaluate"),
     ],
