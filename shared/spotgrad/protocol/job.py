@@ -145,6 +145,14 @@ class Retries(Part):
 NormRule = Literal["largest", "median", "off"]
 
 
+class Quorum(Part):
+    """A share of the training subtasks is trained again by other workers, and compared."""
+
+    share: Number = Field(gt=0, le=1)
+    tolerance: Number = Field(default=0.25, gt=0)
+    """Two results agree when they are at most so many lengths of their update apart."""
+
+
 class Admission(Part):
     """What a training result has to pass beyond being finite and of the right shape."""
 
@@ -154,6 +162,8 @@ class Admission(Part):
     held_out: Count | None = Field(default=None, ge=1)
     """So many samples of ``evaluate.split`` on which the worker measures the trained model's loss;
     above 1.3 x the median of those accepted, + 0.05, it is refused."""
+    quorum: Quorum | None = None
+    """Who is outvoted twice is quarantined."""
 
 
 class Keep(Part):
@@ -193,6 +203,15 @@ class JobSpec(Part):
             raise ValueError("stop needs evaluate: a stop rule looks at an evaluation's metric")
         if self.admission.held_out is not None and self.evaluate is None:
             raise ValueError("admission.held_out needs evaluate: its samples are of evaluate.split")
+        return self
+
+    @model_validator(mode="after")
+    def _a_quorum_needs_three(self) -> Self:
+        if self.admission.quorum is not None and self.workers.max < 3:
+            raise ValueError(
+                f"admission.quorum needs workers.max of at least 3, not {self.workers.max}: "
+                "where two disagree, a third has to say which of them is wrong"
+            )
         return self
 
     @model_validator(mode="after")

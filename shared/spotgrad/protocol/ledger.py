@@ -74,6 +74,8 @@ class LedgerEntry(Document):
     refused: tuple[SetAside, ...] = ()
     failed: tuple[SetAside, ...] = ()
     evaluated: tuple[SetAside, ...] = ()
+    compared: tuple[SetAside, ...] = ()
+    """Results of a merged subtask's check, and what came of them."""
     dead: tuple[DeadSubtask, ...] = ()
     redriven: tuple[WorkItem, ...] = ()
     """Subtasks that were dead and are tried again."""

@@ -17,10 +17,11 @@ from spotgrad.planning.fold import (
     count_evaluated,
     count_merged,
     count_mishap,
+    turn_away,
 )
 from spotgrad.planning.rounds import due, leave_behind
 from spotgrad.planning.settle import settle
-from spotgrad.planning.standing import fault_of, why_not_open
+from spotgrad.planning.standing import check_of, fault_of, why_not_open
 from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
@@ -29,6 +30,7 @@ from spotgrad.protocol.recipe import SERVER, Closing, Recipe
 from spotgrad.protocol.result import Evaluated, Failed, Outcome, Trained
 from spotgrad.protocol.subtask import ModelRef
 from spotgrad.steps.arrival import Arrival
+from spotgrad.steps.decide_checks import checked, heard, is_opinion, why_barred
 from spotgrad.steps.decide_merge import Admitted, decide_merge, is_last, merge_facts
 from spotgrad.steps.succession import Successor, successor
 
@@ -57,6 +59,7 @@ class _Draft:
     refused: list[SetAside] = field(default_factory=list)
     failed: list[SetAside] = field(default_factory=list)
     evaluated: list[SetAside] = field(default_factory=list)
+    compared: list[SetAside] = field(default_factory=list)
     closes: Closing | None = None
     dropped: tuple[WorkItem, ...] = ()
 
@@ -68,8 +71,8 @@ class _Draft:
     @property
     def empty(self) -> bool:
         """Return whether nothing has been counted and nothing is to be merged."""
-        counted = (self.merges, self.initialized, self.refused, self.failed, self.evaluated)
-        return not any(counted)
+        aside = (self.refused, self.failed, self.evaluated, self.compared)
+        return not any((self.merges, self.initialized, *aside))
 
 
 def decide_results(
@@ -110,6 +113,9 @@ def _counts(head: Head, arrival: Arrival) -> bool:
         return False
     if already_counted(head, arrival.item, arrival.key.attempt):
         return False
+    check = check_of(head, arrival.item)
+    if check is not None:
+        return is_opinion(head, check, arrival)
     return not _evaluated_before(head, arrival)
 
 
@@ -126,6 +132,16 @@ def _evaluated_before(head: Head, arrival: Arrival) -> bool:
 
 def _fold(draft: _Draft, arrival: Arrival) -> None:
     outcome = None if arrival.metadata is None else arrival.metadata.outcome
+    check = check_of(draft.head, arrival.item)
+    if check is not None:
+        draft.head, said = heard(draft.head, draft.plan, check, arrival, draft.now)
+        draft.compared.append(arrival.set_aside(said))
+        return
+    barred = why_barred(draft.head, arrival)
+    if barred is not None:
+        draft.refused.append(arrival.set_aside(barred))
+        draft.head = turn_away(draft.head, arrival.item, arrival.key.attempt, draft.now)
+        return
     reason = arrival.problem or _misplaced(draft.head, arrival.key, outcome)
     if reason is not None:
         draft.refused.append(_mishap(draft, arrival, "refused", reason))
@@ -154,7 +170,8 @@ def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> None:
         "norms": remember(head.norms, arrival.update_norm),
         "losses": head.losses if loss is None else remember(head.losses, loss),
     }
-    draft.head = count_merged(head, arrival.item).model_copy(update=changes)
+    merged = count_merged(head, arrival.item).model_copy(update=changes)
+    draft.head = checked(merged, draft.plan, arrival, outcome, draft.now)
 
 
 def _too_early(staleness: int) -> str | None:
@@ -232,6 +249,7 @@ def _facts(draft: _Draft, before: Head, recipe: Recipe) -> dict[str, Any]:
         "refused": tuple(draft.refused),
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
+        "compared": tuple(draft.compared),
         "dropped": draft.dropped,
     }
     if draft.merges:

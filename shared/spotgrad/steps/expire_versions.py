@@ -2,9 +2,10 @@
 
 Not results (``expire_results``), nor what no commit names (``sweep_orphans``). In use: what the
 head names (objects, final, evaluated, being evaluated, where an epoch starts, what a dead
-evaluation was of) and what any attempt at an open subtask began from, since its result may still
-come. A version goes an hour after it left the newest: nobody then holds an older head and has not
-said so in an attempt record. Invariant: what a merge, an evaluation or a worker may ask for stays.
+evaluation was of, what a check begins from) and what any attempt at an open subtask began from,
+since its result may still come. A version goes an hour after it left the newest: nobody then holds
+an older head and has not said so in an attempt record. Invariant: what a merge, an evaluation or a
+worker may ask for stays.
 """
 
 from collections import defaultdict
@@ -74,7 +75,8 @@ def _named_by_head(head: Head) -> Iterator[Named]:
     evaluated = [one.model for one in head.evaluated]
     evaluations = [one.model for one in head.evaluations]
     graves = [one.model for one in head.dead]
-    for one in (head.model, head.final, *starts, *evaluated, *evaluations, *graves):
+    checks = [one.model for one in head.checks]
+    for one in (head.model, head.final, *starts, *evaluated, *evaluations, *graves, *checks):
         if one is not None:
             yield _name(one)
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from spotgrad.planning.budget import cut_short
 from spotgrad.planning.fold import already_counted
 from spotgrad.planning.leases import recover
+from spotgrad.planning.quorum import tend_checks
 from spotgrad.planning.rounds import due
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import open_items, progress_of, why_not_open
@@ -145,7 +146,7 @@ def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:
 
 def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKey]:
     """Yield open subtasks' results that lie there for over a lease: their event never came."""
-    for epoch in sorted({item.epoch for item in open_items(head)}):
+    for epoch in sorted({item.epoch for item in (*open_items(head), *head.checks)}):
         for info, key in keyed(world.store, results_prefix(head.job, epoch), ResultKey):
             item = WorkItem(epoch=key.epoch, subtask=key.subtask)
             if (
@@ -204,7 +205,7 @@ class _Recovery:
         recovered = recover(after, plan, sky)
         if recovered != after:
             recovered = settle(recovered, plan, sky.now)
-        return diagnose(speculate(recovered, sky), sky)
+        return diagnose(speculate(tend_checks(recovered, sky), sky), sky)
 
     def _apply(self, present: TaggedHead, after: Head) -> bool:
         made = successor(
