@@ -84,12 +84,12 @@ class Handler:
             self.delete(it.message)
         except StopRequested as error:
             log.info("<- returned %s: %s", it.where, error)
-            self._give_back(it.message)
+            self.give_back(it.message)
         except Retry:
             log.warning("<- retry %s", it.where)  # the message comes back when its lease is over
             raise
         except BaseException:
-            self._give_back(it.message)
+            self.give_back(it.message)
             raise
         finally:
             record.end(ended)
@@ -252,7 +252,8 @@ class Handler:
             base=base_of(it.head, it.subtask),
         )
 
-    def _give_back(self, message: Message) -> None:
+    def give_back(self, message: Message) -> None:
+        """Let others receive it at once."""
         try:
             self._ports.queue.extend(message, lease_seconds=0)
         except (LeaseLost, Retry) as error:

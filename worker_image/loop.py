@@ -13,11 +13,12 @@ from spotgrad.ports import Message
 from spotgrad.protocol.head import Head
 from spotgrad.protocol.subtask import Subtask
 from worker_image.assignment import Assignment, Options, Ports
+from worker_image.exit_codes import BadHost
 from worker_image.handler import Handler
 from worker_image.inputs import Inputs
 from worker_image.interruption import Stop
 from worker_image.renewal import OtherCode
-from worker_image.standing import why_not_open
+from worker_image.standing import why_not_mine, why_not_open
 from worker_image.workshop import Workshop
 
 __all__ = ["Worker"]
@@ -106,6 +107,8 @@ class Worker:
         subtask = Subtask.from_json(message.body)
         head = self._head(subtask.job)
         reason = "its job does not exist" if head is None else why_not_open(head, subtask)
+        if head is not None and reason is None:
+            reason = self._why_not_mine(head, subtask, message)
         if head is None or reason is not None:
             log.info("dropped %s %s: %s", subtask.job, subtask.subtask, reason)
             self._handler.delete(message)
@@ -115,6 +118,18 @@ class Worker:
             return
         attempt = self._ports.new_id()
         self._handler.attempt(Assignment(message, received_at, subtask, head, attempt))
+
+    def _why_not_mine(self, head: Head, subtask: Subtask, message: Message) -> str | None:
+        """Return why others have to do it; ``reconcile`` sends a check again for them.
+
+        Raises:
+            BadHost: nothing of this worker is taken any more; the message is back already.
+        """
+        worker = self._options.worker
+        if worker in head.quarantined:
+            self._handler.give_back(message)
+            raise BadHost(f"job {head.job}: {worker} is quarantined: its results were outvoted")
+        return why_not_mine(head, subtask, worker)
 
     def _needs_other_code(self, head: Head) -> bool:
         """Return whether this process has run another bundle than the job's: one is for life."""

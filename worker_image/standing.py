@@ -8,7 +8,7 @@ from spotgrad.planning import standing
 from spotgrad.protocol.head import EvaluationProgress, Head, WorkItem
 from spotgrad.protocol.subtask import Subtask
 
-__all__ = ["open_evaluation", "why_not_open"]
+__all__ = ["open_evaluation", "why_not_mine", "why_not_open"]
 
 
 def why_not_open(head: Head, subtask: Subtask) -> str | None:
@@ -27,6 +27,14 @@ def why_not_open(head: Head, subtask: Subtask) -> str | None:
     evaluation = open_evaluation(head, subtask)
     if evaluation is not None and subtask.model not in (None, evaluation.model):
         return f"it is about another version than {evaluation.model.version}"
+    return None
+
+
+def why_not_mine(head: Head, subtask: Subtask, worker: str) -> str | None:
+    """Return why an open subtask is for others to do, or nothing: nobody checks their own work."""
+    check = standing.check_of(head, WorkItem(epoch=subtask.epoch, subtask=subtask.subtask))
+    if check is not None and worker in {one.worker for one in check.opinions}:
+        return "it checks this worker's own result"
     return None
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from spotgrad.errors import Malformed
 from spotgrad.planning.large_batch import is_too_late
-from spotgrad.planning.standing import progress_of
+from spotgrad.planning.standing import check_of, progress_of
 from spotgrad.protocol.head import EpochProgress, Head, WorkItem
 from spotgrad.protocol.keys import SubtaskName
 from spotgrad.protocol.merge import DeDLOC
@@ -52,6 +52,9 @@ def base_of(head: Head, subtask: Subtask) -> Base | None:
 def _start_of(head: Head, subtask: Subtask) -> ModelRef | None:
     """Return the version that this epoch's subtasks begin from, if the job fixes one."""
     item = WorkItem(epoch=subtask.epoch, subtask=subtask.subtask)
+    check = check_of(head, item)
+    if check is not None:
+        return check.model  # only what began from the same version can be compared
     progress = progress_of(head, item)
     return progress.start if isinstance(progress, EpochProgress) else None
 
@@ -153,6 +156,9 @@ class Workshop:
         self, work: "_Work", data: Batch, rebase: Callable[[Base | None], None]
     ) -> Training | None:
         """Return training that goes on where an interrupted attempt was cut off, if one was."""
+        item = WorkItem(epoch=work.subtask.epoch, subtask=work.subtask.subtask)
+        if check_of(work.head, item) is not None:
+            return None  # an opinion of one's own does not go on from another's work
         partial = self._inputs.partial(work.head, work.subtask)
         if partial is None:
             return None

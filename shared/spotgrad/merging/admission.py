@@ -73,7 +73,7 @@ def inspect(
     problem = problem or _first(_unmergeable(name, tensor) for name, tensor in client.items())
     if problem or start is None:
         return Inspection(problem, None)
-    norm = _update_norm(start, client, roles)
+    norm = distance(start, client, roles)
     if not math.isfinite(norm):  # only float64 parameters beyond 1e154 get here
         return Inspection(f"the update's norm is {norm}: expected a finite number", None)
     return Inspection(None, norm)
@@ -184,7 +184,8 @@ def _not_finite(name: str, tensor: NDArray[Any]) -> str | None:
     return None
 
 
-def _update_norm(start: Tensors, client: Tensors, roles: Mapping[str, Role]) -> float:
+def distance(start: Tensors, client: Tensors, roles: Mapping[str, Role]) -> float:
+    """Return the L2 distance of two copies over their float parameters."""
     scratch = np.empty(_BLOCK_ELEMENTS, np.float64)
     squares = 0.0
     for name, tensor in start.items():

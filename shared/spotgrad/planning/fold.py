@@ -10,6 +10,7 @@ from typing import Literal
 
 from spotgrad.errors import NotOpen
 from spotgrad.planning.standing import (
+    check_of,
     fault_of,
     number_of,
     open_progress,
@@ -71,8 +72,10 @@ def count_evaluated(head: Head, item: WorkItem, sums: dict[str, Sum]) -> Head:
 
 
 def already_counted(head: Head, item: WorkItem, attempt: str) -> bool:
-    """Return whether this attempt was counted as a mishap before (its event came twice)."""
-    return attempt in _attempts(fault_of(head, item))
+    """Return whether this attempt was counted before, though its subtask is open still."""
+    check = check_of(head, item)
+    heard = () if check is None else [one.attempt for one in check.opinions]
+    return attempt in _attempts(fault_of(head, item)) or attempt in heard
 
 
 def count_mishap(head: Head, plan: JobPlan, item: WorkItem, mishap: Mishap) -> Head:
@@ -121,6 +124,15 @@ def send_again(head: Head, item: WorkItem, attempt: str, now: datetime) -> Head:
     counts = head.counts.model_copy(update={"late": head.counts.late + 1})
     update = {"faults": (*without(head.faults, item), fault), "counts": counts}
     return reissue(head.model_copy(update=update), item, now)
+
+
+def turn_away(head: Head, item: WorkItem, attempt: str, now: datetime) -> Head:
+    """Return the head with the subtask sent again; the attempt was not its fault."""
+    fault = fault_of(head, item)
+    fault = fault.model_copy(update={"forgiven": (*fault.forgiven, attempt)})
+    faults = (*without(head.faults, item), fault)
+    counts = head.counts.model_copy(update={"refused": head.counts.refused + 1})
+    return reissue(head.model_copy(update={"faults": faults, "counts": counts}), item, now)
 
 
 def bury(head: Head, item: WorkItem, reason: str, evidence: str | None) -> Head:

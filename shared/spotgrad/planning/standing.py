@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 from spotgrad.errors import NotOpen
-from spotgrad.protocol.head import Fault, Head, Progress, WorkItem
+from spotgrad.protocol.head import Check, Fault, Head, Progress, WorkItem
 from spotgrad.protocol.keys import SubtaskName
 
 SomeItem = TypeVar("SomeItem", bound=WorkItem)
@@ -38,6 +38,11 @@ def fault_of(head: Head, item: WorkItem) -> Fault:
     """Return what counts against an open subtask; nothing, for most."""
     found = (fault for fault in head.faults if same(fault, item))
     return next(found, Fault(epoch=item.epoch, subtask=item.subtask))
+
+
+def check_of(head: Head, item: WorkItem) -> Check | None:
+    """Return the check that has a merged subtask trained again, if there is one."""
+    return next((check for check in head.checks if same(check, item)), None)
 
 
 def progress_of(head: Head, item: WorkItem) -> Progress | None:
@@ -86,8 +91,12 @@ def why_not_open(head: Head, run: str, item: WorkItem) -> str | None:
         return "it belongs to another run"
     if head.ended:
         return f"its job is {head.state}"
-    if progress is None:
-        return f"epoch {item.epoch} is not open"
+    if check_of(head, item) is not None:
+        return None  # merged, and trained again to be compared
+    return f"epoch {item.epoch} is not open" if progress is None else _why_done(progress, item)
+
+
+def _why_done(progress: Progress, item: WorkItem) -> str | None:
     number = number_of(item)
     if not progress.issued.has(number):
         return "it was never issued"

@@ -127,6 +127,27 @@ class Reissue(WorkItem):
     at: datetime
 
 
+LIMIT = 2
+"""Whoever is outvoted so often is quarantined."""
+
+
+class Opinion(Part):
+    """One worker's result of a subtask that is trained more than once."""
+
+    worker: str
+    attempt: Identifier
+    key: str
+
+
+class Check(WorkItem):
+    """A merged subtask that other workers train again, from the same version."""
+
+    model: ModelRef
+    opinions: tuple[Opinion, ...]
+    begun_at: datetime
+    sent_at: datetime
+
+
 class Counts(Part):
     """Running totals, for people."""
 
@@ -176,6 +197,10 @@ class Head(Document):
     reissued: tuple[Reissue, ...] = ()
     speculative: tuple[WorkItem, ...] = ()
     """Open subtasks that went out a second time because they were slow: once each."""
+    checks: tuple[Check, ...] = ()
+    """Merged subtasks whose result is compared with another worker's."""
+    dissent: dict[str, int] = Field(default_factory=dict)
+    """How often each worker's result was outvoted."""
     counts: Counts = Counts()
     last_mishap: str | None = None
     """What was last refused or failed, and why."""
@@ -191,6 +216,11 @@ class Head(Document):
     def ended(self) -> bool:
         """Return whether the job is over; nothing of it is open any more."""
         return self.state in ENDED
+
+    @property
+    def quarantined(self) -> frozenset[str]:
+        """Return the workers whose results are not taken any more."""
+        return frozenset(worker for worker, times in self.dissent.items() if times >= LIMIT)
 
     @property
     def moved_at(self) -> datetime:

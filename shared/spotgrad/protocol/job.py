@@ -148,6 +148,14 @@ class Retries(Part):
 NormRule = Literal["largest", "median", "off"]
 
 
+class Quorum(Part):
+    """A share of the training subtasks is trained again by other workers, and compared."""
+
+    share: Number = Field(gt=0, le=1)
+    tolerance: Number = Field(default=0.25, gt=0)
+    """Two results agree when they are at most so many lengths of their update apart."""
+
+
 class Admission(Part):
     """What a training result has to pass beyond being finite and of the right shape."""
 
@@ -157,15 +165,17 @@ class Admission(Part):
     held_out: Count | None = Field(default=None, ge=1)
     """So many samples of ``evaluate.split`` on which the worker measures the trained model's loss;
     above 1.3 x the median of those accepted, + 0.05, it is refused."""
+    quorum: Quorum | None = None
+    """Who is outvoted twice is quarantined."""
 
 
 class Keep(Part):
     """What expires, and when."""
 
     versions: Literal["all"] | Annotated[Count, Field(ge=1)] = "all"
-    """So many of the last stay, and those in use; older ones go within two hours."""
+    """The newest so many stay, and whichever are in use, evaluated or final."""
     results_days: Count = Field(default=30, ge=1, le=36_500)
-    """After so many days the results and attempts of closed epochs go; versions stay."""
+    """After so many days the results and attempts of closed epochs go."""
 
 
 class JobSpec(Part):
@@ -199,6 +209,15 @@ class JobSpec(Part):
         return self
 
     @model_validator(mode="after")
+    def _a_quorum_needs_three(self) -> Self:
+        if self.admission.quorum is not None and self.workers.max < 3:
+            raise ValueError(
+                f"admission.quorum needs workers.max of at least 3, not {self.workers.max}: "
+                "where two disagree, a third has to say which of them is wrong"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _refuse_a_rule_that_cannot_work(self) -> Self:
         problem = why_not(self.merge, self.in_flight, self.schedule.issue)
         if problem is not None:
@@ -215,6 +234,7 @@ class JobSpec(Part):
             ("local.optimizer", local.optimizer != Local().optimizer, "say merge.optimizer"),
             ("local.passes", local.passes != 1, "a gradient is of one pass; leave it out"),
             ("admission.held_out", self.admission.held_out is not None, "leave it out"),
+            ("admission.quorum", self.admission.quorum is not None, "leave it out"),
         ):
             if gradients and present:
                 raise ValueError(f'{field} has no meaning under merge.rule "dedloc": {instead}')

@@ -76,6 +76,8 @@ class LedgerEntry(Document):
     evaluated: tuple[SetAside, ...] = ()
     late: tuple[SetAside, ...] = ()
     """Gradients at a version that the model had left behind."""
+    compared: tuple[SetAside, ...] = ()
+    """Results of a merged subtask's check, and what came of them."""
     dead: tuple[DeadSubtask, ...] = ()
     redriven: tuple[WorkItem, ...] = ()
     """Subtasks that were dead and are tried again."""

@@ -9,13 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spotgrad.merging.rule import first_objects
-from spotgrad.planning.standing import why_not_open
+from spotgrad.planning.standing import check_of, why_not_open
 from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import ModelKey, RejectionKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
 from spotgrad.protocol.recipe import SERVER
 from spotgrad.protocol.refusal import Rejection
+from spotgrad.steps.arrival import Arrival
 from spotgrad.steps.commit import commit, message, send_outbox, until_committed
+from spotgrad.steps.compare_results import compared
 from spotgrad.steps.decide_results import Decision, decide_results
 from spotgrad.steps.documents import TaggedHead, find_head
 from spotgrad.steps.model_file import first_bodies, gather, merged_bodies, roles_of
@@ -68,7 +70,7 @@ class _Step:
             return True
         plan = self._world.plans.read(present.head)
         self.left = ()
-        arrivals = [loaded.arrival for loaded in self._results(present.head)]
+        arrivals = [self._compared(present.head, one) for one in self._results(present.head)]
         commit_id, now = self._world.new_id(), self._world.clock.now()
         decision = decide_results(present.head, plan, arrivals, commit=commit_id, now=now)
         if decision is None:
@@ -86,6 +88,13 @@ class _Step:
                 if loaded is not None:
                     self._loaded[key] = loaded
         return [self._loaded[key] for key in self._keys if key in self._loaded]
+
+    def _compared(self, head: Head, loaded: LoadedResult) -> Arrival:
+        """Return the arrival and, where it is of a check, how it stands to the other results."""
+        check = check_of(head, loaded.arrival.item)
+        if check is None:
+            return loaded.arrival
+        return compared(self._world.store, self._models, check, loaded)
 
     def _send_met(self, head: Head) -> None:
         """Send an outbox that its committer has not emptied yet; this commit will empty it."""
@@ -152,7 +161,7 @@ class _Step:
 def _with(report: Aggregated, decision: Decision) -> Aggregated:
     """Return the report with one more commit."""
     entry = decision.made.entry
-    aside = entry.refused + entry.failed + entry.evaluated + entry.late
+    aside = entry.refused + entry.failed + entry.evaluated + entry.late + entry.compared
     counted = len(entry.merged) + len(aside) + (decision.initialized is not None)
     return Aggregated(
         decision.made.head.version,

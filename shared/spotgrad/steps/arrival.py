@@ -21,6 +21,8 @@ class Arrival:
     problem: str | None
     update_norm: float = 0.0
     """L2 norm of client minus start over the float parameters; only training has one."""
+    apart: tuple[float, ...] | None = None
+    """How far it is from each result that its check has heard; None when one of them is gone."""
 
     @property
     def item(self) -> WorkItem:

@@ -18,11 +18,12 @@ from spotgrad.planning.fold import (
     count_merged,
     count_mishap,
     send_again,
+    turn_away,
 )
 from spotgrad.planning.large_batch import is_full, is_too_late, shard_samples
 from spotgrad.planning.rounds import due, leave_behind, nothing_follows
 from spotgrad.planning.settle import settle
-from spotgrad.planning.standing import fault_of, why_not_open
+from spotgrad.planning.standing import check_of, fault_of, why_not_open
 from spotgrad.protocol.head import Head, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.ledger import SetAside
@@ -32,6 +33,7 @@ from spotgrad.protocol.recipe import SERVER, Closing, Recipe
 from spotgrad.protocol.result import Evaluated, Failed, Outcome, Trained
 from spotgrad.protocol.subtask import ModelRef
 from spotgrad.steps.arrival import Arrival
+from spotgrad.steps.decide_checks import checked, heard, is_opinion, why_barred
 from spotgrad.steps.decide_merge import Admitted, decide_merge, merge_facts
 from spotgrad.steps.succession import Successor, successor
 
@@ -64,6 +66,7 @@ class _Draft:
     evaluated: list[SetAside] = field(default_factory=list)
     late: list[SetAside] = field(default_factory=list)
     left: list[ResultKey] = field(default_factory=list)
+    compared: list[SetAside] = field(default_factory=list)
     closes: Closing | None = None
     dropped: tuple[WorkItem, ...] = ()
 
@@ -75,7 +78,7 @@ class _Draft:
     @property
     def empty(self) -> bool:
         """Return whether nothing has been counted and nothing is to be merged."""
-        aside = (self.refused, self.failed, self.evaluated, self.late)
+        aside = (self.refused, self.failed, self.evaluated, self.late, self.compared)
         return not any((self.merges, self.initialized, *aside))
 
     @property
@@ -127,6 +130,9 @@ def _counts(head: Head, arrival: Arrival) -> bool:
         return False
     if already_counted(head, arrival.item, arrival.key.attempt):
         return False
+    check = check_of(head, arrival.item)
+    if check is not None:
+        return is_opinion(head, check, arrival)
     return not _evaluated_before(head, arrival)
 
 
@@ -143,6 +149,16 @@ def _evaluated_before(head: Head, arrival: Arrival) -> bool:
 
 def _fold(draft: _Draft, arrival: Arrival) -> None:
     outcome = None if arrival.metadata is None else arrival.metadata.outcome
+    check = check_of(draft.head, arrival.item)
+    if check is not None:
+        draft.head, said = heard(draft.head, draft.plan, check, arrival, draft.now)
+        draft.compared.append(arrival.set_aside(said))
+        return
+    barred = why_barred(draft.head, arrival)
+    if barred is not None:
+        draft.refused.append(arrival.set_aside(barred))
+        draft.head = turn_away(draft.head, arrival.item, arrival.key.attempt, draft.now)
+        return
     reason = arrival.problem or _misplaced(draft.head, arrival.key, outcome)
     if reason is not None:
         draft.refused.append(_mishap(draft, arrival, "refused", reason))
@@ -176,7 +192,8 @@ def _fold_trained(draft: _Draft, arrival: Arrival, outcome: Trained) -> None:
         "norms": remember(head.norms, arrival.update_norm),
         "losses": head.losses if loss is None else remember(head.losses, loss),
     }
-    draft.head = count_merged(head, arrival.item).model_copy(update=changes)
+    merged = count_merged(head, arrival.item).model_copy(update=changes)
+    draft.head = checked(merged, draft.plan, arrival, outcome, draft.now)
 
 
 def _misfit(plan: JobPlan, item: WorkItem, outcome: Trained) -> str | None:
@@ -266,6 +283,7 @@ def _facts(draft: _Draft, before: Head, recipe: Recipe) -> dict[str, Any]:
         "failed": tuple(draft.failed),
         "evaluated": tuple(draft.evaluated),
         "late": tuple(draft.late),
+        "compared": tuple(draft.compared),
         "dropped": draft.dropped,
     }
     if draft.merges:

@@ -34,7 +34,7 @@ def observe(
     fleets: Sequence[WorkerFleet] = (),
 ) -> Sky:
     """Read the attempts of the open epochs, how deep the queue is and, if need be, its fleet."""
-    open_now = {(item.epoch, item.subtask) for item in open_items(head)}
+    open_now = {(item.epoch, item.subtask) for item in (*open_items(head), *head.checks)}
     sightings: dict[tuple[int, str], list[Sighting]] = {}
     finished: list[ObjectInfo] = []
     for epoch in sorted({epoch for epoch, _ in open_now}):

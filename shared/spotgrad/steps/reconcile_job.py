@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from spotgrad.planning.budget import cut_short
 from spotgrad.planning.fold import already_counted
 from spotgrad.planning.leases import recover
+from spotgrad.planning.quorum import tend_checks
 from spotgrad.planning.rounds import due
 from spotgrad.planning.settle import settle
 from spotgrad.planning.standing import open_items, progress_of, why_not_open
@@ -129,12 +130,12 @@ def _put_away(world: World, watch: Watch, head: Head) -> Reconciled:
 
 def _tidy(world: World, watch: Watch, head: Head) -> int:
     """Delete what lost commits left behind and what has expired; return how many objects."""
-    now, keep = world.clock.now(), world.plans.read(head).spec.keep
-    return (
-        sweep_orphans(watch.sweeper, head, now)
-        + expire_results(watch.sweeper, head, keep.results_days, now)
-        + expire_versions(watch.sweeper, world.attempts, head, keep.versions, now)
-    )
+    now = world.clock.now()
+    keep, store = world.plans.read(head).spec.keep, watch.sweeper
+    gone = sweep_orphans(store, head, now) + expire_results(store, head, keep.results_days, now)
+    if keep.versions != "all":
+        gone += expire_versions(store, world.attempts, head, keep.versions, now)
+    return gone
 
 
 def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:
@@ -145,7 +146,7 @@ def _spent_usd(world: World, watch: Watch, head: Head) -> float | None:
 
 def _missed_results(world: World, watch: Watch, head: Head) -> Iterator[ResultKey]:
     """Yield open subtasks' results that lie there for over a lease: their event never came."""
-    for epoch in sorted({item.epoch for item in open_items(head)}):
+    for epoch in sorted({item.epoch for item in (*open_items(head), *head.checks)}):
         for info, key in keyed(world.store, results_prefix(head.job, epoch), ResultKey):
             item = WorkItem(epoch=key.epoch, subtask=key.subtask)
             if (
@@ -204,7 +205,7 @@ class _Recovery:
         recovered = recover(after, plan, sky)
         if recovered != after:
             recovered = settle(recovered, plan, sky.now)
-        return diagnose(speculate(recovered, sky), sky)
+        return diagnose(speculate(tend_checks(recovered, sky), sky), sky)
 
     def _apply(self, present: TaggedHead, after: Head) -> bool:
         made = successor(

@@ -77,9 +77,10 @@ class _Walk:
         except NotFound:
             if entry is wanted:
                 raise
-            if entry.server is not None:
+            stored = _stored(self._store, entry)
+            if SERVER in stored:
                 self.from_version, self.results = entry.version or 0, 0
-            return _stored(self._store, entry)
+            return stored
         self.results += len(entry.merged)
         return bodies
 

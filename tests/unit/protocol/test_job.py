@@ -124,7 +124,6 @@ def test_results_are_kept_for_whole_days(days: Any) -> None:
     ("changes", "said"),
     [
         ({"workers": {"subtasks_per_worker": 2}}, "workers.subtasks_per_worker is not supported"),
-        ({"keep": {"versions": 0}}, "keep.versions"),
         ({"evaluate": None, "stop": {"metric": "a", "at_least": 1}}, "stop needs evaluate"),
         ({"evaluate": None, "admission": {"held_out": 9}}, "admission.held_out needs evaluate"),
     ],
@@ -137,3 +136,20 @@ def test_what_this_version_cannot_honour_is_refused(changes: dict[str, Any], sai
 def test_a_stop_rule_with_an_evaluation_is_honoured() -> None:
     spec = JobSpec.model_validate(LEAST | {"stop": {"metric": "accuracy", "at_least": 0.97}})
     assert spec.stop == Stop(metric="accuracy", at_least=0.97)
+
+
+def test_a_quorum_needs_a_third_worker() -> None:
+    quorum = {"quorum": {"share": 0.1}}
+    spec = JobSpec.model_validate(LEAST | {"admission": quorum, "workers": {"max": 3}})
+    assert spec.admission.quorum is not None
+    assert spec.admission.quorum.tolerance == 0.25
+    with pytest.raises(ValidationError, match=r"at least 3, not 1: where two disagree, a third"):
+        JobSpec.model_validate(LEAST | {"admission": quorum, "workers": {"max": 1}})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"share": 0}, {"share": 1.5}, {"share": 0.1, "tolerance": 0}, {}]
+)
+def test_a_quorum_is_a_share_and_a_tolerance(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="quorum"):
+        JobSpec.model_validate(LEAST | {"admission": {"quorum": wrong}})
