@@ -9,7 +9,7 @@ TEMPLATES := template.yaml infra/worker_fleet.yaml
 PIP := python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 
-.PHONY: help install demo test check fast slow ministack chaos machine soak deploy-tools deploy-check artifacts e2e-deployed lock clean
+.PHONY: help install demo test check fast slow ministack chaos machine soak reproduce reproduce-small deploy-tools deploy-check artifacts e2e-deployed lock clean
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -62,6 +62,14 @@ machine: install  ## the proofs' state machine for longer, at other examples eac
 
 soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory that stays flat (an hour)
 	$(BIN)/python benchmarks/soak.py
+
+# DATA names another folder than that of the Debian package dataset-fashion-mnist.
+reproduce: install  ## the papers' experiments again: docs/reproduction.md (an hour of one core, and Fashion-MNIST)
+	$(BIN)/$(PIP) --constraint constraints.txt --editable ".[reproduce]"
+	$(BIN)/python -m benchmarks.reproduce $(if $(DATA),--data $(DATA))
+
+reproduce-small: install  ## the same on the digits, at a size for CI; fails if simulator and local stack disagree
+	$(BIN)/python -m benchmarks.reproduce --small --out .spotgrad/reproduction
 
 # sam, checkov and the gate each pin another boto3: three virtual environments.
 $(DEPLOY)/.installed: constraints-deploy.txt infra/cdk/package-lock.json
