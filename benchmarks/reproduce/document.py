@@ -64,7 +64,7 @@ def _calibration(records: Records) -> str:
         return ""
     lines = [
         [
-            name,
+            name.partition(" ")[0],
             f"{row['seconds']:.1f}",
             f"{row['simulated_seconds']:.1f}",
             percent(row["accuracy"]),
@@ -72,7 +72,7 @@ def _calibration(records: Records) -> str:
         ]
         for name, row in rows.items()
     ]
-    head = ["", "seconds, real", "simulated", "accuracy, % real", "simulated"]
+    head = ["workers", "seconds, real", "simulated", "accuracy, % real", "simulated"]
     return f"""
 Time, from the first attempt's beginning to the last one's end; the simulator is given the cycle of
 the run with one worker, so its first row is right by construction:

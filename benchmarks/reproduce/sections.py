@@ -125,7 +125,7 @@ def _kills(records: Records) -> str:
     whole = rows["0.0"]
     lines = [
         [
-            loss,
+            f"{float(loss):g}",
             f"{row['attempts']} for {row['subtasks']}",
             str(row["kills"]),
             f"{row['seconds']:.1f}",
@@ -143,10 +143,17 @@ lease of 5 s is the deadline. One epoch each, so there is one tail.
 
 {table(head, lines)}
 
-The formula's column is `n p/(1-p) t_o` with n subtasks per worker. A place here does not wait for the
-deadline: the other worker goes on, and so does the replacement. Lost are the killed attempt's work, the
-replacement's start, and at the end the wait for the last lease.
+The formula's column is `n p/(1-p) t_o` with n subtasks per worker. That it comes near is no proof of it: a
+place here does not wait for the deadline, as replacements take other subtasks meanwhile. What a kill
+costs is the attempt's work, the start of a new process and, at the end, the wait for the last lease:
+{_per_kill(rows)} seconds of one worker's time on this machine.
 """
+
+
+def _per_kill(rows: Mapping[str, Any]) -> str:
+    whole = rows["0.0"]["seconds"]
+    struck = [row for row in rows.values() if row["kills"]]
+    return ", ".join(f"{2 * (row['seconds'] - whole) / row['kills']:.1f}" for row in struck)
 
 
 def _formula(loss: float, whole: Mapping[str, Any]) -> float:

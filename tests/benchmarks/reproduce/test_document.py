@@ -75,7 +75,8 @@ def test_the_document_is_written_beside_its_records(records: Records) -> None:
 def test_a_simulator_that_disagrees_with_the_stack_is_a_failure(
     records: Records, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    row = {"equal_tensors": 8, "tensors": 9, "audit": "clean"}
+    row = {"equal_tensors": 8, "tensors": 9, "audit": "clean", "state": "SUCCEEDED"}
+    row |= {"subtasks": 24, "largest_difference": 0.1, "accuracy": 0.9, "simulated_accuracy": 0.8}
     (records.folder / "same.json").write_text(json.dumps({"one worker": row}), encoding="utf-8")
 
     assert main(["document", "--small", "--out", str(records.folder)]) == 1
