@@ -172,4 +172,5 @@ NOT_TRIED: Final = (
     "Redis against MySQL as the store (0.87 and 1.29 s an update): here it is S3 with one"
     " conditional write, which loses no update",
     "real Spot instances",
+    "DeDLOC's own runs: SwAV on ImageNet, ALBERT on WikiText-103, sahajBERT",
 )
