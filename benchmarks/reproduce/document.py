@@ -41,7 +41,7 @@ VC-ASGD is Atre, Jha and Rao, *Distributed Deep Learning Using Volunteer Computi
 DeDLOC is Diskin et al., *Distributed Deep Learning in Open Collaborations* (arXiv 2106.10207).
 
 What is repeated, and at which scale: {study.name} (the paper: CIFAR-10, 50,000 images) in
-{study.shards} shards, {study.epochs} epochs (the paper's 2,000 subtasks), a perceptron with {study.hidden} hidden units and batch norm
+{study.shards} shards, {study.epochs} epochs ({study.shards * study.epochs:,} subtasks; the paper: 2,000), a perceptron with {study.hidden} hidden units and batch norm
 (the paper: a ResNet), SGD {study.lr:g} with momentum 0.9, batches of {study.batch_size}. Accuracy is that of all test images.
 
 Training is torch, by the worker's own code; the gate, the rules and the kernel are the product's. Only
