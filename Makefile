@@ -64,7 +64,7 @@ soak: install  ## 2,000 subtasks with faults throughout: goodput, and memory tha
 	$(BIN)/python benchmarks/soak.py
 
 # DATA names another folder than that of the Debian package dataset-fashion-mnist.
-reproduce: install  ## the papers' experiments again: docs/reproduction.md (an hour of one core, and Fashion-MNIST)
+reproduce: install  ## the papers' experiments again: docs/reproduction.md (half an hour on two quiet cores, and Fashion-MNIST)
 	$(BIN)/$(PIP) --constraint constraints.txt --editable ".[reproduce]"
 	$(BIN)/python -m benchmarks.reproduce $(if $(DATA),--data $(DATA))
 

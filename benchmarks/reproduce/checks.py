@@ -61,7 +61,7 @@ def calibration(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
     alone: StackRun | None = None
     for workers in (1, WORKERS):
         job = study.job(MERGE, epochs=EPOCHS, in_flight=workers)
-        real = _run(study, Given(job, workers=workers, slow_seconds=SLOW_SECONDS / 2))
+        real = _run(study, Given(job, workers=workers, slow_seconds=(SLOW_SECONDS / 2,)))
         alone = alone or real
         cycle = alone.seconds / (EPOCHS * study.shards)
         fleet = Fleet(clients=workers, subtask_seconds=cycle)
@@ -82,7 +82,7 @@ def kills(study: Study) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a real run per probability that an attempt's worker is killed; one epoch each."""
     for chance in KILLS:
         job = study.job(MERGE, epochs=1, in_flight=WORKERS)
-        given = Given(job, workers=WORKERS, slow_seconds=SLOW_SECONDS, kill=chance)
+        given = Given(job, workers=WORKERS, slow_seconds=(SLOW_SECONDS,), kill=chance)
         yield str(chance), {**_facts(_run(study, given)), "subtasks": study.shards}
 
 

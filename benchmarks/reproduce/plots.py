@@ -85,6 +85,15 @@ def _rules(rows: Rows) -> Figure:
     return figure
 
 
+def _large_batch(rows: Rows) -> Figure:
+    figure, (axes,) = _figure(1)
+    for name, row in rows.items():
+        axes.plot(row["loss"], label=name, linewidth=1)
+    axes.set(xlabel="optimizer step", ylabel="training loss", yscale="log")
+    axes.legend()
+    return figure
+
+
 def _figure(columns: int) -> tuple[Figure, list[Axes]]:
     figure = Figure(figsize=(3.2 + 3.2 * columns, 3.4))
     return figure, [figure.add_subplot(1, columns, each + 1) for each in range(columns)]
@@ -95,4 +104,5 @@ PLOTS: Final[Mapping[str, Callable[[Rows], Figure]]] = {
     "configurations": _configurations,
     "preemption": _preemption,
     "rules": _rules,
+    "large_batch": _large_batch,
 }

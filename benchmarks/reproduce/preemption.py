@@ -41,7 +41,8 @@ def preemption(seeds: int = SEEDS) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield, per loss probability, both formulas and the mean of the simulated minutes."""
     for loss in LOSSES:
         simulated = {name: _simulated(loss, *how, seeds) for name, how in VARIANTS.items()}
-        yield str(loss), {"paper": paper(loss), "exact": exact(loss), "simulated": simulated}
+        formulas = {"paper": paper(loss), "exact": exact(loss)}
+        yield str(loss), {**formulas, "simulated": simulated, "runs": seeds}
 
 
 def _simulated(loss: float, issue: str, recovery: Recovery, seeds: int) -> dict[str, float]:

@@ -6,7 +6,7 @@ records. Not the simulated side (``training``), and no table.
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -26,11 +26,12 @@ from spotgrad.directory.store import DirectoryStore
 from spotgrad.protocol.attempt import Attempt
 from spotgrad.protocol.keys import attempts_prefix
 from spotgrad.protocol.recipe import SERVER
+from spotgrad.protocol.result import ResultMetadata, Trained
 from spotgrad.protocol.tensors import decode
 from spotgrad.steps.audit import audit
-from spotgrad.steps.chain import read_head
+from spotgrad.steps.chain import read_head, writing_entries
 
-__all__ = ["Given", "StackRun", "run_on_stack"]
+__all__ = ["Contribution", "Given", "StackRun", "run_on_stack"]
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,19 @@ class Given:
 
     job: Mapping[str, Any]
     workers: int
-    slow_seconds: float = 0.0
-    """Added to every training subtask."""
+    slow_seconds: Sequence[float] = ()
+    """Added to every training subtask, worker by worker."""
     kill: float | None = None
     """Probability that an attempt's worker is killed; None leaves the fault injection out."""
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """What a merged result says: from which version, over how many samples, with which loss."""
+
+    version: int
+    samples: int
+    loss: float
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class StackRun:
     attempts: Sequence[Attempt]
     """Those at training subtasks, in the order in which they began."""
     kills: int
+    contributions: Sequence[Contribution]
+    """Those that were merged."""
 
     @property
     def seconds(self) -> float:
@@ -81,9 +93,11 @@ def run_on_stack(study: Study, given: Given, folder: Path) -> StackRun:
     """Run a job from ``folder``, which is made and filled."""
     _lay_out(study, given.job, folder)
     chaos = None if given.kill is None else ChaosSpec(kill=given.kill, seed=SEED)
-    slow = (given.slow_seconds,) if given.slow_seconds else ()
     options = RunOptions(
-        load_job(folder / "job.yaml"), workers=given.workers, slow_seconds=slow, chaos=chaos
+        load_job(folder / "job.yaml"),
+        workers=given.workers,
+        slow_seconds=given.slow_seconds,
+        chaos=chaos,
     )
     home = Home(NAME, folder / "home")
     with local_run(options, home) as run:
@@ -98,6 +112,7 @@ def run_on_stack(study: Study, given: Given, folder: Path) -> StackRun:
         tensors=decode(store.get(head.objects[SERVER].key).body).tensors,
         attempts=_training_attempts(store),
         kills=run.outcome.chaos.get("kill", 0),
+        contributions=list(_contributions(store)),
     )
 
 
@@ -129,6 +144,15 @@ def arrays():
             for split in ("train", "validation")
         }}
 '''
+
+
+def _contributions(store: DirectoryStore) -> Iterator[Contribution]:
+    for entry in writing_entries(store, read_head(store, NAME)):
+        for row in entry.merged:
+            header = ResultMetadata.from_header(decode(store.get(row.key).body).metadata)
+            if isinstance(header.outcome, Trained):
+                loss = header.outcome.sums["loss"]
+                yield Contribution(row.base.version, row.samples, loss.total / loss.count)
 
 
 def _training_attempts(store: DirectoryStore) -> list[Attempt]:
