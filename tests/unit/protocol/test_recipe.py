@@ -1,7 +1,7 @@
 import pytest
 
 from spotgrad.protocol.ledger import plain_recipe
-from spotgrad.protocol.recipe import Blend, Recipe, base, client
+from spotgrad.protocol.recipe import Blend, Recipe, base, client, waiting
 
 NESTEROV = Recipe(
     outputs={
@@ -41,3 +41,9 @@ def test_the_order_of_weights_survives_json() -> None:
     again = Recipe.model_validate_json(recipe.model_dump_json())
     assert again == recipe
     assert list(again.weights("server")) == list(weights)
+
+
+def test_what_waits_has_a_number() -> None:
+    assert [waiting(0), waiting(17)] == ["waiting_0000", "waiting_0017"]
+    assert not Recipe().needs_object(waiting(3))
+    assert Recipe(function="median").needs_object(waiting(3))

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from spotgrad.protocol.keys import ResultKey
-from spotgrad.protocol.result import Base
+from spotgrad.protocol.result import Base, Trained
 from spotgrad.steps.arrival import Arrival
 from spotgrad.steps.compare_results import compared
 from spotgrad.steps.read_results import load_result
-from tests.builders import Bench, tensors
+from tests.builders import LEASE_SECONDS, ROLES, Bench, put_result, tensors, train
 
 
 def bench_with_check() -> tuple[Bench, ResultKey]:
@@ -55,3 +55,48 @@ def test_with_the_first_result_gone_there_is_nothing_to_compare() -> None:
     bench, first = bench_with_check()
     bench.store.delete(first.render())
     assert arrival_of(bench, second(bench, tensors(4.0))).apart is None
+
+
+def test_aggregate_compares_and_merges_nothing_again() -> None:
+    bench, first = bench_with_check()
+    version = bench.head.version
+    assert bench.aggregate(first).merged == 0  # its event came twice: no opinion of its own
+    assert bench.head.checks
+    done = bench.aggregate(_by(bench, "worker-b", 4.0))
+    assert (done.merged, bench.head.checks, bench.head.version) == (0, (), version)
+    assert [row.reason for row in bench.entry.compared] == ["agrees with worker-a"]
+
+
+def test_what_a_quarantined_worker_brings_costs_its_subtask_nothing() -> None:
+    bench, _ = bench_with_check()
+    bench.tamper(bench.head.model_copy(update={"dissent": {"worker-a": 2}}))
+    bench.drain()
+    barred = bench.trained(1, 1)
+    done = bench.aggregate(barred)
+    assert [row.reason for row in done.refused] == [
+        "worker worker-a is quarantined: its results were outvoted"
+    ]
+    assert [one.subtask for one in bench.drain()] == ["train-000001"]
+    (fault,) = bench.head.faults
+    assert (fault.refused, fault.forgiven) == ((), (barred.attempt,))
+    assert bench.aggregate(barred).refused == ()
+
+
+def test_reconcile_sends_a_check_again_and_gives_it_up() -> None:
+    bench, _ = bench_with_check()
+    bench.drain()
+    bench.attempt(train(1, 1))
+    bench.clock.advance(2 * LEASE_SECONDS + 1)
+    bench.reconcile()
+    assert "train-000000" in [one.subtask for one in bench.drain()]
+    bench.clock.advance(3601)
+    bench.reconcile()
+    assert bench.head.checks == ()
+
+
+def _by(bench: Bench, worker: str, value: float) -> ResultKey:
+    model = bench.head.checks[0].model
+    base = Base(version=model.version, commit=model.commit, results_merged=0)
+    said = Trained(base=base, samples=1, roles=ROLES)
+    key = bench.result_key(train(1, 0))
+    return put_result(bench.store, key, said, tensors(value), worker=worker, run=bench.head.run)

@@ -6,7 +6,7 @@ import pytest
 
 from spotgrad.errors import NotFound
 from spotgrad.protocol.attempt import Attempt
-from spotgrad.protocol.head import DeadSubtask, Evaluation, EvaluationProgress
+from spotgrad.protocol.head import Check, DeadSubtask, Evaluation, EvaluationProgress
 from spotgrad.protocol.keys import AttemptKey, ModelKey
 from spotgrad.protocol.result import Base
 from spotgrad.protocol.subtask import ModelRef
@@ -82,13 +82,25 @@ def test_whatever_the_head_names_stays() -> None:
         "dead": (grave,),
         "evaluated": (Evaluation(epoch=1, model=one[1], metrics={}),),
         "evaluations": (measuring,),
+        "checks": (
+            Check(
+                epoch=1,
+                subtask="train-000000",
+                model=one[0],
+                opinions=(),
+                begun_at=START,
+                sent_at=START,
+            ),
+        ),
         "late": (epoch(1, issued=[0]).model_copy(update={"start": one[3]}),),
         "objects": bench.head.objects
         | {"momentum": bench.head.objects["server"].model_copy(update={"key": one[4].key})},
     }
     bench.tamper(bench.head.model_copy(update=changes))
     assert expire(bench) == 0
-    bench.tamper(bench.head.model_copy(update={"final": one[1], "evaluated": (), "late": ()}))
+    bench.tamper(
+        bench.head.model_copy(update={"final": one[1], "evaluated": (), "late": (), "dead": ()})
+    )
     assert expire(bench) == 1
     assert left(bench) == [0, 1, 2, 4, 5, 6]
 
