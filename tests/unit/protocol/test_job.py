@@ -125,6 +125,7 @@ def test_results_are_kept_for_whole_days(days: Any) -> None:
     [
         ({"workers": {"subtasks_per_worker": 2}}, "workers.subtasks_per_worker is not supported"),
         ({"evaluate": None, "stop": {"metric": "a", "at_least": 1}}, "stop needs evaluate"),
+        ({"local": {"time_slice": "30s"}}, 'local.time_slice needs merge.rule "dedloc"'),
         ({"evaluate": None, "admission": {"held_out": 9}}, "admission.held_out needs evaluate"),
     ],
 )
@@ -153,3 +154,26 @@ def test_a_quorum_needs_a_third_worker() -> None:
 def test_a_quorum_is_a_share_and_a_tolerance(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="quorum"):
         JobSpec.model_validate(LEAST | {"admission": {"quorum": wrong}})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"local": {"optimizer": {"name": "adam", "lr": 1}}}, "local.optimizer has no meaning"),
+        ({"local": {"passes": 2}}, "local.passes has no meaning"),
+        ({"admission": {"held_out": 9}}, "admission.held_out has no meaning"),
+        (
+            {"admission": {"quorum": {"share": 0.5}}, "workers": {"max": 3}},
+            "admission.quorum has no meaning",
+        ),
+    ],
+)
+def test_where_workers_send_gradients_their_own_steps_have_no_meaning(
+    changes: dict[str, Any], said: str
+) -> None:
+    optimizer = {"name": "sgd", "lr": 1}
+    merge = {"rule": "dedloc", "target_batch_size": 9, "optimizer": optimizer}
+    sliced = JobSpec.model_validate(LEAST | {"merge": merge, "local": {"time_slice": "30s"}})
+    assert sliced.local.time_slice == "30s"
+    with pytest.raises(ValidationError, match=f'{said} under merge.rule "dedloc"'):
+        JobSpec.model_validate(LEAST | {"merge": merge} | changes)

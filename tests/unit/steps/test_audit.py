@@ -303,3 +303,14 @@ def test_a_tampered_average_is_found(several: Bench) -> None:
     reference = merging(several, 1)[1].objects["ema"]
     flip(several.store, reference.key)
     assert findings(several) == [f"version 2: {reference.key} is not what was committed"]
+
+
+def test_an_epoch_that_closes_before_its_round_is_merged_is_found() -> None:
+    bench = Bench()
+    bench.start(3, merge={"rule": "fedavg"})
+    bench.aggregate(bench.trained(1, 0))
+    assert findings(bench) == []
+    key, entry = entries(bench)[-1]
+    forge(bench, (key, entry), closed_epochs=(1,))
+    said = f"revision {entry.revision} closes an epoch whose round is not merged"
+    assert said in findings(bench)

@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from spotgrad.planning.fold import bury, count_merged
+from spotgrad.planning.standing import open_items
 from spotgrad.protocol.bitmap import Bitmap
 from spotgrad.protocol.head import Head, ObjectRef, WorkItem
 from spotgrad.protocol.keys import ModelKey, ResultKey
@@ -402,3 +403,45 @@ def test_training_cannot_initialize_nor_evaluate() -> None:
     assert decided(arrival(evaluation(1), trained()), head=head).refused[0].reason == (
         "a result of evaluate must be evaluated, not trained"
     )
+
+
+GRADIENTS = job_plan(
+    merge={
+        "rule": "dedloc",
+        "target_batch_size": 20,
+        "optimizer": {"name": "sgd", "lr": 0.1},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "changes", "reason"),
+    [
+        (PLAN, {"gradient": "fp16"}, "it holds a gradient: not what the rule vc-asgd merges"),
+        (GRADIENTS, {}, "it holds parameters: not what the rule dedloc merges"),
+        (PLAN, {"samples": 11}, "it says 11 samples: its shard has 10"),
+        (GRADIENTS, {"samples": 11, "gradient": "fp16"}, "it says 11 samples: its shard has 10"),
+    ],
+)
+def test_what_does_not_fit_the_rule_or_the_shard_is_refused(
+    plan: JobPlan, changes: dict[str, Any], reason: str
+) -> None:
+    head = begun(plan)
+    (first, *_) = open_items(head)
+    outcome = trained().model_copy(update=changes)
+    decision = decide_results(head, plan, [arrival(first, outcome)], commit=COMMIT, now=LATER)
+    assert decision is not None
+    assert [row.reason for row in decision.refused] == [reason]
+    assert decision.merged == ()
+
+
+def test_a_gradient_of_a_version_left_behind_is_computed_again_at_no_cost() -> None:
+    head = begun(GRADIENTS).model_copy(update={"version": 2})
+    (first, *_) = open_items(head)
+    late = arrival(first, trained().model_copy(update={"gradient": "fp16"}))
+    decision = decide_results(head, GRADIENTS, [late], commit=COMMIT, now=LATER)
+    assert decision is not None
+    entry, after = decision.made.entry, decision.made.head
+    assert [row.reason for row in entry.late] == ["it is of version 0, the model is at 2"]
+    assert (after.counts.late, after.counts.refused, names(after.outbox)) == (1, 0, names([first]))
+    assert decide_results(after, GRADIENTS, [late], commit=COMMIT, now=LATER) is None

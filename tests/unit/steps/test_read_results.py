@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spotgrad.protocol.gradient_codec import encode as encode_gradient
 from spotgrad.protocol.keys import ModelKey, ResultKey
 from spotgrad.protocol.result import (
     Base,
@@ -246,3 +247,20 @@ def test_failures_and_evaluations_have_no_tensors_to_inspect(
 ) -> None:
     found = loaded(store, put_result(store, KEY, outcome))
     assert (found.arrival.problem, found.arrival.update_norm, found.roles) == (None, 0.0, {})
+
+
+def test_a_gradient_is_judged_by_what_it_decodes_to(store: FakeStore) -> None:
+    weight = np.full((2, 2), 0.5, np.float32)
+    others = {name: one for name, one in tensors().items() if name != "weight"}
+    packed = encode_gradient({"weight": weight}, "fp16", others)
+    put_result(store, KEY, trained(gradient="fp16"), packed)
+    found = loaded(store)
+    assert found.arrival.problem is None
+    assert found.arrival.update_norm == 1.0
+    assert found.tensors["weight"].tolist() == weight.tolist()
+
+
+def test_a_gradient_that_cannot_be_decoded_is_refused(store: FakeStore) -> None:
+    said = problem(store, trained(gradient="fp16"), tensors())
+    assert said is not None
+    assert "expected <codec>/<part>/<name>" in said

@@ -484,3 +484,17 @@ def test_an_outage_is_for_the_next_minute(bench: Bench) -> None:
     with pytest.raises(StoreUnavailable):
         bench.reconcile()
     assert bench.reconcile() == HEALTHY
+
+
+def test_a_round_past_its_deadline_is_closed_without_a_result() -> None:
+    bench = Bench()
+    bench.start(2, merge={"rule": "fedavg", "deadline": "90s", "quorum": 0.5})
+    bench.drain()
+    bench.aggregate(bench.trained(1, 0))
+    bench.reconcile()
+    assert (bench.head.version, bench.head.epochs[0].epoch) == (0, 1)
+    bench.clock.advance(91)
+    bench.reconcile()
+    assert (bench.head.version, bench.head.epochs[0].epoch) == (1, 2)
+    assert bench.head.counts.dropped == 1
+    assert audit(bench.store, JOB).findings == ()
