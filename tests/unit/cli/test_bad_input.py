@@ -166,7 +166,7 @@ def test_what_is_no_data_set_is_refused(
 
 
 USAGE = {
-    "no such command": (["stats"], "No such command 'stats'. Did you mean 'status'?"),
+    "no such command": (["stats"], "No such command 'stats'. Did you mean 'status'"),
     "no such option": (["list", "--colour"], "No such option: --colour"),
     "no bucket": (["list"], "Missing option '--bucket'"),
     "no job": (["status"], "Missing argument 'JOB'"),
