@@ -23,6 +23,7 @@ from spotgrad.aws.facts import (
 )
 from spotgrad.aws.translate import translated
 from spotgrad.errors import NotFound
+from spotgrad.settings import MissingSetting
 
 __all__ = ["AwsAccount"]
 
@@ -50,8 +51,11 @@ class AwsAccount:
 
     @property
     def region(self) -> str:
-        """Return the region that is asked."""
-        region: str = self._client("sts").meta.region_name
+        """Return the region that is asked; not the client's own, for STS makes one up."""
+        with translated("read the configuration of AWS"):
+            region: str | None = self._session.region_name
+        if region is None:
+            raise MissingSetting("AWS: no region is chosen; set AWS_REGION")
         return region
 
     def identity(self) -> str:

@@ -5,6 +5,7 @@ from typing import Final
 
 from spotgrad.cli.output import counted
 from spotgrad.protocol.job import JobSpec
+from spotgrad.protocol.merge import DeDLOC
 
 __all__ = ["advice"]
 
@@ -25,7 +26,9 @@ def advice(spec: JobSpec, train_shards: int | None = None) -> Iterator[str]:
             "so it hardly moves; try 0.7 or var"
         )
     flying = spec.in_flight
-    if train_shards is not None and train_shards < _SHARDS_PER_SUBTASK * flying:
+    # a round's results begin from one version, and gradients are one step late at most
+    together = spec.merge.in_rounds or isinstance(spec.merge, DeDLOC)
+    if train_shards is not None and not together and train_shards < _SHARDS_PER_SUBTASK * flying:
         yield (
             f"dataset: {counted(train_shards, 'training shard')} for up to {flying} subtasks in "
             f"flight; staleness costs accuracy below {_SHARDS_PER_SUBTASK} shards each: "

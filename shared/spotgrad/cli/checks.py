@@ -99,7 +99,7 @@ class Site:
         if deployed is not None and deployed != self.installed:
             raise Trouble(
                 f"the stack runs spotgrad {deployed}, this is {self.installed}",
-                f"{DEPLOY}, or pip install spotgrad=={deployed}",
+                f"{DEPLOY}, or use the command line of {deployed}",
             )
         known = deployed or "by sam itself: its version is not noted"
         return f"spotgrad {self.installed}, deployed {known}"

@@ -12,12 +12,13 @@ from typing import Final, Literal
 from spotgrad.aws.facts import Account
 from spotgrad.cli.checks import Site, Trouble
 from spotgrad.cli.output import Output
-from spotgrad.errors import SpotgradError
+from spotgrad.errors import Retry, SpotgradError
 
 __all__ = ["examine"]
 
 LOG_IN: Final = "log in (aws sso login, aws configure), or set AWS_PROFILE"
 LOOK: Final = "read the message; it says which permission or setting is missing"
+AGAIN: Final = "try again; if that does not help, look at the network, AWS_REGION, AWS_ENDPOINT_URL"
 Verdict = Literal["ok", "failed", "skipped"]
 
 
@@ -91,6 +92,8 @@ def _finding(check: _Check, site: Site, before: dict[str, Finding]) -> Finding:
         return Finding(check.name, "ok", check.look(site))
     except Trouble as trouble:
         return Finding(check.name, "failed", _line(trouble), trouble.remedy)
+    except Retry as error:  # nobody answered, so no right or setting of the check's own is at fault
+        return Finding(check.name, "failed", _line(error), AGAIN)
     except SpotgradError as error:
         return Finding(check.name, "failed", _line(error), check.remedy)
 

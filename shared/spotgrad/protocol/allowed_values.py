@@ -51,7 +51,8 @@ def _by_type(schema: Schema) -> str:
     if kind == "object":
         return "a mapping"
     if kind == "array":
-        return f"a list of {schema['minItems']}"
+        members = list(dict.fromkeys(allowed(member) for member in schema["prefixItems"]))
+        return f"a list of {schema['minItems']}, each {' or '.join(members)}"
     if kind == "string":
         return (
             f"text that matches {schema['pattern']}" if "pattern" in schema else "text, not empty"

@@ -11,6 +11,7 @@ from pydantic import Field, JsonValue, model_validator
 
 from spotgrad.protocol.dataset import DatasetName
 from spotgrad.protocol.merge import DeDLOC, MergeSpec, VcAsgd, why_not
+from spotgrad.protocol.optimizer import Beta
 from spotgrad.protocol.scalars import Count, Duration, Number, lasts
 from spotgrad.protocol.wire import Part
 
@@ -53,7 +54,7 @@ class Adam(Part):
 
     name: Literal["adam", "adamw"]
     lr: Number = Field(gt=0)
-    betas: tuple[Number, Number] = (0.9, 0.999)
+    betas: tuple[Beta, Beta] = (0.9, 0.999)
     eps: Number = Field(default=1e-8, gt=0)
     weight_decay: Number = Field(default=0.0, ge=0)
 

@@ -4,27 +4,33 @@ Not the arithmetic (``merging.robust`` and the rules' own files). Invariant: a w
 smaller than the rule's guarantee needs (``least``).
 """
 
-from typing import Literal, Self
+from typing import Final, Literal, Self
 
 from pydantic import Field, model_validator
 
 from spotgrad.protocol.merge_rule import Rule
 from spotgrad.protocol.scalars import Count, Number
 
+MOST: Final = 256
+"""So many results may wait beside the model: a step reads all of them at once."""
+
 
 class Window(Rule):
     """A rule that looks at ``size`` results at once and takes one step by what it makes of them."""
 
-    size: Count | None = Field(default=None, ge=1, le=256)
-    """K; left out, k, or ``least`` where that is more. So many results wait beside the model."""
+    size: Count | None = Field(default=None, ge=1, le=MOST)
+    """K; left out, k (``MOST`` where that is less), or ``least`` where that is more."""
     eta: Number = Field(default=1.0, gt=0)
 
     @model_validator(mode="after")
     def _enough_for_the_guarantee(self) -> Self:
+        if self.least > MOST:
+            raise ValueError(
+                f"{self.rule} would need {self.why_least} results at once: expected at most {MOST}"
+            )
         if self.size is not None and self.size < self.least:
             raise ValueError(
-                f"size: {self.size} is too few for {self.rule}: "
-                f"expected at least {self.why_least} = {self.least}"
+                f"size: {self.size} is too few for {self.rule}: expected at least {self.why_least}"
             )
         return self
 
@@ -36,11 +42,11 @@ class Window(Rule):
     @property
     def why_least(self) -> str:
         """Return where ``least`` comes from, in words."""
-        return "3 results"
+        return "3"
 
     def window(self, in_flight: int) -> int:
         """Return K in a job with so many subtasks in flight."""
-        return max(in_flight, self.least) if self.size is None else self.size
+        return max(min(in_flight, MOST), self.least) if self.size is None else self.size
 
 
 class Median(Window):
@@ -63,7 +69,7 @@ class TrimmedMean(Window):
     @property
     def why_least(self) -> str:
         """Return where ``least`` comes from, in words."""
-        return "2 trim + 1"
+        return f"2 trim + 1 = {self.least}"
 
 
 class Krum(Window):
@@ -83,7 +89,8 @@ class Krum(Window):
     @property
     def why_least(self) -> str:
         """Return where ``least`` comes from, in words."""
-        return "2 bad + 3" if 2 * self.bad + 3 >= self.best + self.bad else "best + bad"
+        by_bad = 2 * self.bad + 3 >= self.best + self.bad
+        return f"{'2 bad + 3' if by_bad else 'best + bad'} = {self.least}"
 
 
 class CenteredClipping(Window):

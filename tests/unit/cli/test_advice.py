@@ -28,5 +28,20 @@ def test_few_shards_per_subtask_in_flight_are_named(
     assert all(f"{shards} training shards for up to" in warning for warning in warnings)
 
 
+@pytest.mark.parametrize(
+    "merge",
+    [
+        {"rule": "fedavg"},
+        {
+            "rule": "dedloc",
+            "target_batch_size": 64,
+            "optimizer": {"name": "lamb"},
+        },
+    ],
+)
+def test_where_nothing_is_stale_few_shards_are_fine(merge: dict[str, object]) -> None:
+    assert not list(advice(parse_job_file(job_file(merge=merge)), 1))
+
+
 def test_without_a_data_set_its_shards_are_no_matter() -> None:
     assert not list(advice(parse_job_file(job_file()), None))

@@ -11,7 +11,7 @@ from spotgrad.aws.facts import JobQueueFacts, StackFacts
 from spotgrad.cli import doctor as module
 from spotgrad.cli.doctor import examine
 from spotgrad.cli.output import Output
-from spotgrad.errors import AccessDenied
+from spotgrad.errors import AccessDenied, StoreUnavailable
 from tests.fakes.account import SPOT_G, FakeAccount, arn_of, environment, outputs
 
 Break = Callable[[FakeAccount], object]
@@ -234,6 +234,14 @@ def test_each_damage_is_found_and_has_a_remedy(
     row = rows[check]
     assert (row["verdict"], row["detail"].strip()) == ("failed", detail)
     assert row["remedy"]
+
+
+def test_an_aws_that_does_not_answer_is_no_matter_of_logging_in(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    account = FakeAccount(failing={"identity": StoreUnavailable("no connection")})
+    _, rows = findings(account, capsys)
+    assert "AWS_ENDPOINT_URL" in rows["credentials"]["remedy"]
 
 
 def test_without_credentials_nothing_else_is_asked(capsys: pytest.CaptureFixture[str]) -> None:

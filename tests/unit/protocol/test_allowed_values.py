@@ -66,7 +66,7 @@ SCHEMA = Everything.model_json_schema()
         ("maybe_inner", "a mapping of kind, depth"),
         ("tagged", 'a mapping whose kind is "inner" or "other"'),
         ("mapping", "a mapping"),
-        ("pair", "a list of 2"),
+        ("pair", "a list of 2, each a number"),
         ("nothing_or_two", "a whole number or text, not empty or null"),
     ],
 )

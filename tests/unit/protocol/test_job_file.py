@@ -185,11 +185,16 @@ def test_a_wrong_or_missing_key_is_named_with_the_nearest(rest: str, said: str) 
         ),
         (
             "local: {optimizer: {name: adam, lr: 1, betas: [1]}}",
-            "local.optimizer.betas: [1] is not allowed: a list of 2",
+            "local.optimizer.betas: [1] is not allowed: a list of 2, each a number of at "
+            "least 0 and below 1",
         ),
         (
             "local: {optimizer: {name: adam, lr: 1, betas: [1, x]}}",
             'local.optimizer.betas: [1, "x"] is not allowed: a list of 2',
+        ),
+        (
+            "local: {optimizer: {name: adam, lr: 1, betas: [0.9, 1.5]}}",
+            "local.optimizer.betas: [0.9, 1.5] is not allowed: a list of 2, each a number",
         ),
         ("workers: {spot: yes}", 'workers.spot: "yes" is not allowed: true or false'),
         ("workers: {spot: 1}", "workers.spot: 1 is not allowed: true or false"),
