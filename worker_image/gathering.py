@@ -6,7 +6,6 @@ all samples that were seen, however they were batched, and however often it was 
 """
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -45,9 +44,6 @@ class GradientSum(torch.optim.Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     self.total(parameter).add_(parameter.grad, alpha=samples)
-
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]  # torch's overloads
-        """Do nothing: there is no step here."""
 
     def total(self, parameter: nn.Parameter) -> torch.Tensor:
         """Return the sum of a parameter's gradients over all samples, in its own dtype."""

@@ -101,7 +101,7 @@ def _step(
             rows = slice(first, first + size)
             share = len(labels[rows]) / total
             loss = task.training_step((images[rows], labels[rows]), 0) * share
-            loss.backward()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            torch.autograd.backward(loss)
             mean += float(loss.detach())
     optimizer.step()
     return mean

@@ -125,7 +125,7 @@ def _lay_out(study: Study, job: Mapping[str, Any], folder: Path) -> None:
     arrays = {
         f"{split}_{name}": one for split, each in splits.items() for name, one in each.items()
     }
-    np.savez(folder / "images.npz", **arrays)  # type: ignore[arg-type]  # one of numpy's options
+    np.savez(folder / "images.npz", allow_pickle=False, **arrays)
     (folder / f"{NAME}.py").write_text(_SOURCE.format(shards=study.shards), encoding="utf-8")
 
 

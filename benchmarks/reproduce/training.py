@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from numpy.typing import NDArray
+from pydantic import TypeAdapter
 
 from benchmarks.reproduce.clothes_task import Perceptron
 from benchmarks.reproduce.study import SEED, Study
@@ -100,13 +101,17 @@ class Spent:
         return self.seconds / max(1, self.calls)
 
 
+_SIZES = TypeAdapter(dict[str, int])
+"""A perceptron's arguments, as the job says them."""
+
+
 class Clients:
     """Any number of clients: none keeps anything between two subtasks."""
 
     def __init__(self, spec: JobSpec, images: Images) -> None:
         self._spec, self._images = spec, images
         seed_everything(spec.seed)
-        self._task = Perceptron(**spec.args)  # type: ignore[arg-type]  # what this study says
+        self._task = Perceptron(**_SIZES.validate_python(spec.args))
         self.first = _copied(arrays_of(self._task))
         self.roles: Mapping[str, Role] = roles_of(self._task)
         self.training, self.evaluation = Spent(), Spent()

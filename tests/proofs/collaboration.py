@@ -182,4 +182,5 @@ class Collaboration:
 def rows(numbers: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return all samples of these shards."""
     parts = [shard(number) for number in numbers]
-    return tuple(torch.from_numpy(np.concatenate([one[name] for one in parts])) for name in "xy")  # type: ignore[return-value]  # two columns
+    x, y = (np.concatenate([one[name] for one in parts]) for name in "xy")
+    return torch.from_numpy(x), torch.from_numpy(y)

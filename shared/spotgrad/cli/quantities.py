@@ -32,5 +32,7 @@ def count_of(option: str, text: str) -> int:
 
 
 def _scaled(text: str) -> float:
-    number, scale = re.fullmatch(rf"({NUMBER})\s*([kMGT]?)", text.strip()).groups()  # type: ignore[union-attr]  # callers matched it
-    return float(number) * _SCALES[scale]
+    """Return the number; ``text`` is one, with a letter of ``_SCALES`` behind it or without."""
+    plain = text.strip()
+    scale = plain[-1:] if plain[-1:] in _SCALES else ""
+    return float(plain.removesuffix(scale)) * _SCALES[scale]

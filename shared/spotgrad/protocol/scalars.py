@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 def _number(value: Any) -> Any:
     """Refuse booleans where a number is meant (``True`` is an ``int`` in Python)."""
     if isinstance(value, bool):
-        raise ValueError("a number is needed, not a boolean")  # noqa: TRY004 - a finding for pydantic
+        raise ValueError("a number is needed, not a boolean")  # noqa: TRY004 - a TypeError escapes pydantic
     return value
 
 

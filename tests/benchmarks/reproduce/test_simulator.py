@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -54,8 +55,16 @@ class Notes:
     recovery=st.sampled_from(["timeout", "notice"]),
     seed=st.integers(0, 99),
 )
-def test_every_subtask_is_merged_exactly_once(  # type: ignore[no-untyped-def]  # hypothesis's own
-    clients, at_once, servers, shards, epochs, loss, issue, recovery, seed
+def test_every_subtask_is_merged_exactly_once(
+    clients: int,
+    at_once: int,
+    servers: int,
+    shards: int,
+    epochs: int,
+    loss: float,
+    issue: Any,
+    recovery: Any,
+    seed: int,
 ) -> None:
     notes = Notes(refuse={(1, 0)})
     fleet = Fleet(

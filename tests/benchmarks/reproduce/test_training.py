@@ -76,7 +76,7 @@ def test_a_result_with_a_nan_is_refused(study: Study, images: Images) -> None:
 
 
 def test_a_round_is_the_mean_of_an_epoch_and_all_begin_from_one_version(
-    study: Study, images: Images
+    study: Study, images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = pipeline(study, images, rule="fedavg")
     results: list[Result] = []
@@ -86,7 +86,7 @@ def test_a_round_is_the_mean_of_an_epoch_and_all_begin_from_one_version(
         results.append(train(epoch, shard, start))
         return results[-1]
 
-    made.clients.train = noted  # type: ignore[method-assign]  # a look at what passes by
+    monkeypatch.setattr(made.clients, "train", noted)
     simulate(Plan(1, study.shards), Fleet(clients=2), made)
 
     samples = [one.samples for one in results]

@@ -218,7 +218,7 @@ def _windowed(aggregate: Callable[..., tuple[Vector, Vector]], least: int) -> St
         window.append(one)
         if len(window) < options.get("size", max(k, least)):
             return
-        u, bn = (np.array(rows) for rows in zip(*((a.w - a.start, a.bn) for a in window)))  # noqa: B905 - rows are pairs
+        u, bn = np.array([a.w - a.start for a in window]), np.array([a.bn for a in window])
         moved, server.bn = aggregate(u, bn, server, options)
         server.w = server.w + options.get("eta", 1.0) * moved
         server.version += 1

@@ -99,6 +99,23 @@ def script(
         yield Result(step // shards + 1, max(0, step - stale), 10 + step % 3, tensors)
 
 
+def came(seed: int, count: int) -> list[Result]:
+    """Return results of one epoch that began from version 0, drawn by ``seed``."""
+    draw = np.random.default_rng(seed)
+    return [
+        Result(
+            epoch=1,
+            began=0,
+            samples=int(draw.integers(1, 500)),
+            tensors={
+                "w": draw.standard_normal(20).astype(np.float32),
+                "bn": draw.random(3).astype(np.float32),
+            },
+        )
+        for _ in range(count)
+    ]
+
+
 def start(size: int = 5) -> Arrays:
     """Return the parameters and buffers of version 0."""
     values = np.array([place / 16 - 1 / 8 for place in range(size)], np.float32)

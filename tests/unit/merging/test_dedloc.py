@@ -12,7 +12,7 @@ from spotgrad.merging.dedloc import recipe
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.merge import DeDLOC
 from spotgrad.protocol.recipe import Closing
-from tests.unit.merging.stage import Result, Stage, spec_of
+from tests.unit.merging.stage import Result, Stage, came, spec_of
 
 FIRST = {"w": np.linspace(-1, 1, 20, dtype=np.float32), "bn": np.ones(3, np.float32)}
 
@@ -23,22 +23,6 @@ def rule(**optimizer: Any) -> dict[str, Any]:
         "target_batch_size": 100,
         "optimizer": {"name": "sgd", "lr": 0.5} | optimizer,
     }
-
-
-def came(seed: int, count: int) -> list[Result]:
-    draw = np.random.default_rng(seed)
-    return [
-        Result(
-            epoch=1,
-            began=0,
-            samples=int(draw.integers(1, 500)),
-            tensors={
-                "w": draw.standard_normal(20).astype(np.float32),
-                "bn": draw.random(3).astype(np.float32),
-            },
-        )
-        for _ in range(count)
-    ]
 
 
 def mean(results: list[Result], name: str) -> Any:

@@ -12,25 +12,9 @@ from spotgrad.merging.fedavg import recipe
 from spotgrad.merging.occasion import Contribution, Occasion
 from spotgrad.protocol.merge import FedAvg
 from spotgrad.protocol.recipe import Closing, Recipe
-from tests.unit.merging.stage import Result, Stage, spec_of
+from tests.unit.merging.stage import Result, Stage, came, spec_of
 
 RULE = FedAvg(rule="fedavg")
-
-
-def came(seed: int, count: int) -> list[Result]:
-    draw = np.random.default_rng(seed)
-    return [
-        Result(
-            epoch=1,
-            began=0,
-            samples=int(draw.integers(1, 500)),
-            tensors={
-                "w": draw.standard_normal(20).astype(np.float32),
-                "bn": draw.random(3).astype(np.float32),
-            },
-        )
-        for _ in range(count)
-    ]
 
 
 def a_round(results: list[Result], cuts: tuple[int, ...] = (), **merge: Any) -> Stage:

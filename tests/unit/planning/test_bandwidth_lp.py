@@ -1,4 +1,5 @@
 from dataclasses import replace
+from random import Random
 
 import numpy as np
 import pytest
@@ -64,9 +65,9 @@ def test_a_peer_that_downloads_faster_may_average_for_itself_alone() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(COLLABORATIONS, st.randoms(use_true_random=False))
-def test_flows_keep_to_every_limit(collaboration: Collaboration, random: object) -> None:
+def test_flows_keep_to_every_limit(collaboration: Collaboration, random: Random) -> None:
     count = len(collaboration.peers)
-    draw = np.random.default_rng(random.getrandbits(32))  # type: ignore[attr-defined]  # a Random
+    draw = np.random.default_rng(random.getrandbits(32))
     pairs = 10 ** draw.uniform(6, 10, (count, count))
     flows = best_flows(collaboration, pairs)
     free = best_flows(collaboration).vectors_per_second

@@ -162,6 +162,6 @@ def test_a_job_of_any_length_is_foreseen_at_once() -> None:
         ),
     ],
 )
-def test_the_work_of_a_job(fields: dict[str, object], slots: int, barrier: bool) -> None:  # noqa: FBT001 - a case
+def test_the_work_of_a_job(fields: dict[str, object], slots: int, *, barrier: bool) -> None:
     spec = parse_job_file(job_file(epochs=5, **fields))
     assert work_of(spec, 16, 2.0, 1.0) == Work(5, 16, slots, barrier, 2.0, 1.0)
