@@ -6,6 +6,7 @@ from typing import Final
 from benchmarks.reproduce import sections
 from benchmarks.reproduce.large_batch_section import large_batch_section, large_batch_verdicts
 from benchmarks.reproduce.records import Records
+from benchmarks.reproduce.rules_section import rules_section
 from benchmarks.reproduce.study import Study
 from benchmarks.reproduce.tables import percent, table
 from benchmarks.reproduce.verdicts import NOT_TRIED, UNKNOWN, verdicts
@@ -17,7 +18,7 @@ SECTIONS: Final[Mapping[str, Callable[[Records, Study], str]]] = {
     "configurations": sections.configurations,
     "preemption": sections.preemption,
     "cost": sections.cost,
-    "rules": sections.rules,
+    "rules": rules_section,
     "large_batch": large_batch_section,
 }
 """By the record that a section cannot do without, in their order."""
