@@ -9,7 +9,7 @@ TEMPLATES := template.yaml infra/worker_fleet.yaml
 PIP := python -m pip install --quiet --disable-pip-version-check
 WORKERS ?= 2
 
-.PHONY: help install demo test check fast slow ministack chaos machine soak reproduce reproduce-small deploy-tools deploy-check artifacts e2e-deployed lock clean
+.PHONY: help install demo test check fast slow ministack chaos explore machine soak reproduce reproduce-small deploy-tools deploy-check artifacts e2e-deployed lock clean
 
 help:  ## what there is
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
@@ -56,6 +56,9 @@ slow: install  ## proofs that take minutes: the command as people use it, a redr
 
 chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
 	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py
+
+explore: install  ## every property test at other examples each time
+	$(BIN)/python -m pytest tests/unit tests/proofs --hypothesis-profile=explore
 
 machine: install  ## the proofs' state machine for longer, at other examples each time (minutes)
 	PIPELINE_EXAMPLES=2000 $(BIN)/python -m pytest tests/proofs/test_pipeline_machine.py -k its_end

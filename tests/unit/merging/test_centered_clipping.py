@@ -62,3 +62,17 @@ def test_the_centre_is_kept_for_the_next_window() -> None:
     made = step(NUMBERS | {"products": gram(0, 1, 2)}, blocks)
     assert made["center"] == pytest.approx([1 + 2 / 3])
     assert made["server"] == pytest.approx([6 + 2 / 3])
+
+
+def test_a_result_without_a_share_does_not_touch_the_model() -> None:
+    """What is infinitely far may hold anything, in the buffers too."""
+    blocks = {"server": np.array([5], np.float32), "center": np.array([0], np.float32)}
+    for number, came in enumerate((1, inf, 2)):
+        blocks |= {
+            f"client-{number}": np.array([came], np.float32),
+            f"base-{number}": np.array([0], np.float32),
+        }
+    rows = list(gram(1, 0, 2))
+    rows[1] = rows[3] = rows[4] = rows[5] = rows[7] = inf
+    made = step(NUMBERS | {"radius": (2.0,), "products": tuple(rows)}, blocks)
+    assert made["server"] == pytest.approx([6])
