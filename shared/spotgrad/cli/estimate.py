@@ -102,6 +102,7 @@ def _cost(work: Work, expected: Forecast, inputs: Inputs) -> Bill | None:
 
 
 def _averaging(inputs: Inputs, peers: str) -> Averaging:
+    groups = peer_groups(peers)
     if inputs.parameters is None:
         raise InvalidJob(
             "--peers: nobody knows how large the model is; give --parameters, or --bucket where a "
@@ -113,7 +114,6 @@ def _averaging(inputs: Inputs, peers: str) -> Averaging:
         efficiency=inputs.efficiency.value,
         target_batch=None if inputs.target_batch is None else inputs.target_batch.value,
     )
-    groups = peer_groups(peers)
     collaboration = collaboration_of(groups)
     strategies = step_times(collaboration, exchange)
     return Averaging(groups, exchange, strategies, least_seconds(collaboration, exchange))

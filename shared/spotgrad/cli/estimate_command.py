@@ -58,12 +58,15 @@ Peers = Annotated[
     str | None,
     typer.Option(metavar="GROUPS", help="Machines that average, such as 8x1Gb/s,16x200Mb/s@40."),
 ]
-Bits = Annotated[int | None, typer.Option(min=1, max=64, help="Of each number they send; 16.")]
+Bits = Annotated[
+    int | None, typer.Option(min=1, max=64, help="Of each number they send; the job's, or 16.")
+]
 Efficiency = Annotated[
     float | None, typer.Option(min=0.01, max=1, help="Of a link's bandwidth that is used; 0.7.")
 ]
 TargetBatch = Annotated[
-    int | None, typer.Option(min=1, max=10**12, help="Samples of a step, over all peers.")
+    int | None,
+    typer.Option(min=1, max=10**12, help="Samples of a step, over all peers; the job's."),
 ]
 
 

@@ -15,9 +15,11 @@ from spotgrad.planning.averaging import LINK_EFFICIENCY
 from spotgrad.planning.forecast import SECONDS_PER_HOUR
 from spotgrad.planning.preemption import MOST_PREEMPTION
 from spotgrad.ports import ObjectReader
+from spotgrad.protocol.codecs import BITS
 from spotgrad.protocol.dataset import DatasetManifest
 from spotgrad.protocol.job import JobSpec
 from spotgrad.protocol.keys import ManifestKey
+from spotgrad.protocol.merge import DeDLOC
 from spotgrad.steps.documents import find_document
 from spotgrad.steps.measure_job import Measured, measure_job
 
@@ -30,6 +32,7 @@ PREEMPTIONS_PER_HOUR: Final = 0.05
 """A guess: it differs by instance type, zone and day."""
 BYTES_PER_PARAMETER: Final = 4
 """Versions and results are fp32."""
+_JOB_FILE: Final = "the job file"
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,6 @@ def gather(spec: JobSpec, wishes: Wishes, store: ObjectReader | None) -> Inputs:
     """
     measured, manifest = _measured(spec, wishes, store), _manifest(spec, store)
     subtask_seconds = _given(wishes.subtask_seconds) or _mean(measured)
-    said = "the job file"
     price = wishes.usd_per_hour or spec.workers.usd_per_hour
     return Inputs(
         shards=_shards(wishes, manifest),
@@ -112,13 +114,25 @@ def gather(spec: JobSpec, wishes: Wishes, store: ObjectReader | None) -> Inputs:
         lease_seconds=_assumed(wishes.lease_seconds, 120.0, "the template's default"),
         usd_per_hour=None
         if price is None
-        else Known(price, "given" if wishes.usd_per_hour else said),
+        else Known(price, "given" if wishes.usd_per_hour else _JOB_FILE),
         on_demand_usd_per_hour=_given(wishes.on_demand_usd_per_hour),
         extra_samples=_assumed(wishes.extra_samples, 1.0),
-        bits=_assumed(wishes.bits, 16, "as in DeDLOC's runs"),
+        bits=_bits(wishes, spec),
         efficiency=_assumed(wishes.efficiency, LINK_EFFICIENCY, "fitted to DeDLOC's table"),
-        target_batch=_given(wishes.target_batch),
+        target_batch=_target_batch(wishes, spec),
     )
+
+
+def _target_batch(wishes: Wishes, spec: JobSpec) -> Known[int] | None:
+    if wishes.target_batch is None and isinstance(spec.merge, DeDLOC):
+        return Known(spec.merge.target_batch_size, _JOB_FILE)
+    return _given(wishes.target_batch)
+
+
+def _bits(wishes: Wishes, spec: JobSpec) -> Known[int]:
+    if wishes.bits is None and isinstance(spec.merge, DeDLOC):
+        return Known(BITS[spec.merge.compression], f"{_JOB_FILE}: {spec.merge.compression}")
+    return _assumed(wishes.bits, 16, "as in DeDLOC's runs")
 
 
 def _measured(spec: JobSpec, wishes: Wishes, store: ObjectReader | None) -> Measured | None:

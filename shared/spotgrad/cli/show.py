@@ -7,7 +7,7 @@ from spotgrad.cli.display import state_style
 from spotgrad.cli.output import Output
 from spotgrad.errors import Reject
 from spotgrad.ports import Clock, ObjectReader
-from spotgrad.steps.read_status import Status, list_jobs, read_status
+from spotgrad.steps.read_status import Quorum, Status, SubtaskCounts, list_jobs, read_status
 
 __all__ = ["list_all", "metrics_text", "show_ended", "show_status", "time_text"]
 
@@ -78,21 +78,9 @@ def _row(store: ObjectReader, clock: Clock, job: str) -> tuple[object, list[obje
 
 
 def _lines(status: Status) -> Iterator[tuple[str, str]]:
-    counts = status.subtasks
     if status.reason:
         yield "reason", status.reason
-    if status.epochs is not None:
-        yield "epoch", f"{'-' if status.epoch is None else status.epoch} of {status.epochs}"
-        yield (
-            "subtasks",
-            f"{counts.merged} of {counts.total} merged, {counts.in_flight} in flight, "
-            f"{counts.rejected} rejected, {counts.failed} failed, "
-            f"{counts.retried} retried, {counts.dead} dead",
-        )
-    if status.version is not None:
-        yield "version", str(status.version)
-    if status.metrics:
-        yield "metrics", metrics_text(status.metrics)
+    yield from _progress(status)
     if status.started_at is not None:
         yield "workers", str(status.workers)
         yield "started", time_text(status.started_at)
@@ -100,3 +88,35 @@ def _lines(status: Status) -> Iterator[tuple[str, str]]:
         yield "updated", time_text(status.updated_at)
     for grave in status.dead_subtasks:
         yield "dead", f"{grave.subtask} of epoch {grave.epoch}: {grave.reason}"
+
+
+def _progress(status: Status) -> Iterator[tuple[str, str]]:
+    if status.epochs is not None:
+        yield "epoch", f"{'-' if status.epoch is None else status.epoch} of {status.epochs}"
+        yield "subtasks", _counts_text(status.subtasks)
+    if status.version is not None:
+        yield "version", str(status.version)
+    if status.metrics:
+        yield "metrics", metrics_text(status.metrics)
+    if status.quorum is not None:
+        yield "quorum", _quorum_text(status.quorum)
+
+
+def _counts_text(counts: SubtaskCounts) -> str:
+    """Return the counts of a job; those that only some rules know, where there is anything."""
+    always = (
+        f"{counts.merged} of {counts.total} merged, {counts.in_flight} in flight, "
+        f"{counts.rejected} rejected, {counts.failed} failed, "
+        f"{counts.retried} retried, {counts.dead} dead"
+    )
+    seldom = {"dropped": counts.dropped, "late": counts.late}
+    return ", ".join([always, *(f"{count} {name}" for name, count in seldom.items() if count)])
+
+
+def _quorum_text(quorum: Quorum) -> str:
+    """Return what the comparison came to, with every worker that stood alone by name."""
+    outvoted = (
+        f"{worker} outvoted {times} x{' and quarantined' if worker in quorum.quarantined else ''}"
+        for worker, times in sorted(quorum.outvoted.items())
+    )
+    return ", ".join([f"{quorum.checks} being compared", *outvoted])

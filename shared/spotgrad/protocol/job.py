@@ -153,8 +153,9 @@ class Quorum(Part):
     """A share of the training subtasks is trained again by other workers, and compared."""
 
     share: Number = Field(gt=0, le=1)
-    tolerance: Number = Field(default=0.25, gt=0)
-    """Two results agree when they are at most so many lengths of their update apart."""
+    tolerance: Number = Field(default=0.25, gt=0, lt=2)
+    """Two results agree when they are at most so many lengths of their update apart; from 2 on,
+    where the one is the opposite of the other, all would."""
 
 
 class Admission(Part):

@@ -31,7 +31,7 @@ from spotgrad.protocol.wire import Document, Part
 from spotgrad.steps.documents import find_document, find_head, read_document, read_plan
 from spotgrad.steps.receipt import find_receipt
 
-__all__ = ["Cost", "Status", "SubtaskCounts", "describe", "list_jobs", "read_status"]
+__all__ = ["Cost", "Quorum", "Status", "SubtaskCounts", "describe", "list_jobs", "read_status"]
 
 ALIVE_FOR: Final = timedelta(minutes=5)
 """A record that does not say its lease, and is older than this, is no sign of life."""
@@ -52,6 +52,21 @@ class SubtaskCounts(Part):
     retried: int = 0
     """Subtasks that were sent again, for whatever cause."""
     dead: int = 0
+    dropped: int = 0
+    """Those that a synchronous round did not wait for."""
+    late: int = 0
+    """Gradients at a version that the model had left behind: computed again."""
+
+
+class Quorum(Part):
+    """What the comparison of results has come to, where the job asks for one."""
+
+    checks: int = 0
+    """Merged subtasks that other workers are training again."""
+    outvoted: dict[str, int] = Field(default_factory=dict)
+    """How often each worker stood alone."""
+    quarantined: tuple[str, ...] = ()
+    """The workers of which nothing is taken any more."""
 
 
 class Cost(Part):
@@ -78,6 +93,8 @@ class Status(Document):
     metrics: dict[str, float] = Field(default_factory=dict)
     workers: int = 0
     cost: Cost = Cost()
+    quorum: Quorum | None = None
+    """Null where the job asks for none."""
     dead_subtasks: tuple[DeadSubtask, ...] = ()
     started_at: datetime | None = None
     updated_at: datetime | None = None
@@ -122,14 +139,22 @@ def describe(
             failed=head.counts.failed,
             retried=head.counts.reissued,
             dead=sum(_is_training(grave) for grave in head.dead),
+            dropped=head.counts.dropped,
+            late=head.counts.late,
         ),
         metrics=head.metrics,
         workers=len(set(workers)),
         cost=Cost() if receipt is None else _cost(receipt),
+        quorum=None if plan.spec.admission.quorum is None else _quorum(head),
         dead_subtasks=head.dead,
         started_at=head.started_at,
         updated_at=head.updated_at,
     )
+
+
+def _quorum(head: Head) -> Quorum:
+    quarantined = tuple(sorted(head.quarantined))
+    return Quorum(checks=len(head.checks), outvoted=head.dissent, quarantined=quarantined)
 
 
 def _cost(receipt: Receipt) -> Cost:

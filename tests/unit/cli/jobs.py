@@ -53,11 +53,11 @@ def put_manifest(store: ObjectStore) -> None:
     store.put(ManifestKey("digits").render(), manifest(SHARDS).to_json())
 
 
-def put_job(store: ObjectStore, present: Head) -> None:
-    """A job as planning and aggregation leave it."""
+def put_job(store: ObjectStore, present: Head, **fields: Any) -> None:
+    """A job as planning and aggregation leave it; ``fields`` are of its job file."""
     put_manifest(store)
     store.put(JobFileKey(JOB).render(), JOB_FILE)
-    store.put(SpecKey(JOB).render(), plan().to_json())
+    store.put(SpecKey(JOB).render(), job_plan(SHARDS, epochs=EPOCHS, **fields).to_json())
     store.put(HeadKey(JOB).render(), present.to_json())
 
 

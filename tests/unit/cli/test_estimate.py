@@ -183,6 +183,7 @@ def test_both_at_once(run: Run, job: Path) -> None:
 KNOWN = ["--subtask-seconds", "5"]
 WRONG = {
     "nothing is known": ([], "estimate: nobody knows how long a subtask takes"),
+    "no number": (["--peers", "8y1Gb/s"], "--peers: '8y1Gb/s' is no group of peers"),
     "no size": (["--peers", "2x1Gb/s"], "--peers: nobody knows how large the model is"),
     "no peers": (["--peers", "2x1GB/s", "--parameters", "9"], "'2x1GB/s' is no group of peers"),
     "one peer": (["--peers", "1Gb/s", "--parameters", "9"], "averaging needs two at least"),

@@ -144,3 +144,17 @@ def test_preemption_by_the_hour_is_the_chance_of_a_run() -> None:
         gathered(preemption=0.1, preemptions_per_hour=0.1)
     with pytest.raises(InvalidJob, match=r"would cut off 95.0% of the runs of 10800 s; more"):
         gathered(subtask_seconds=10800.0, preemptions_per_hour=1.0)
+
+
+def test_a_large_batch_says_its_size_and_its_compression_itself() -> None:
+    merge = {
+        "rule": "dedloc",
+        "target_batch_size": 4096,
+        "optimizer": {"name": "sgd", "lr": 0.1},
+        "compression": "int8-blockwise",
+    }
+    inputs = gathered(fields={"merge": merge, "local": {}})
+    assert inputs.target_batch == Known(4096, "the job file")
+    assert inputs.bits == Known(8, "the job file: int8-blockwise")
+    inputs = gathered(fields={"merge": merge, "local": {}}, target_batch=99, bits=4)
+    assert (inputs.target_batch, inputs.bits) == (Known(99, "given"), Known(4, "given"))

@@ -4,7 +4,7 @@ import pytest
 
 from spotgrad.cli.show import time_text
 from spotgrad.directory.store import DirectoryStore
-from spotgrad.protocol.head import DeadSubtask, Evaluation
+from spotgrad.protocol.head import Counts, DeadSubtask, Evaluation
 from spotgrad.protocol.keys import HeadKey, JobFileKey
 from tests.builders import JOB, Bench, model_ref
 from tests.unit.cli.conftest import Run
@@ -35,6 +35,18 @@ def test_a_job_is_shown_with_all_that_is_known(run: Run, bucket: Path) -> None:
         "  updated   2030-01-01 00:00:00 UTC",
         "  dead      train-000003 of epoch 1: ValueError: boom",
     ]
+
+
+def test_what_only_some_jobs_have_is_shown_where_there_is_any(run: Run, bucket: Path) -> None:
+    asked = {"admission": {"quorum": {"share": 0.1}}, "workers": {"max": 3}}
+    present = head(counts=Counts(dropped=2, late=1), dissent={"gpu-7": 2, "gpu-3": 1})
+    put_job(DirectoryStore(bucket), present, **asked)
+    lines = run("status", JOB, "--bucket", bucket).out.splitlines()
+    assert (
+        "  quorum    0 being compared, gpu-3 outvoted 1 x, gpu-7 outvoted 2 x and quarantined"
+        in lines
+    )
+    assert any(line.endswith("0 dead, 2 dropped, 1 late") for line in lines)
 
 
 def test_before_planning_little_is_known(run: Run, bucket: Path) -> None:

@@ -149,7 +149,14 @@ def test_a_quorum_needs_a_third_worker() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"share": 0}, {"share": 1.5}, {"share": 0.1, "tolerance": 0}, {}]
+    "wrong",
+    [
+        {"share": 0},
+        {"share": 1.5},
+        {"share": 0.1, "tolerance": 0},
+        {"share": 0.1, "tolerance": 2},
+        {},
+    ],
 )
 def test_a_quorum_is_a_share_and_a_tolerance(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="quorum"):

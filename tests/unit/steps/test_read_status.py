@@ -1,9 +1,18 @@
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from spotgrad.errors import NotFound
-from spotgrad.protocol.head import Counts, DeadSubtask, Evaluation, EvaluationProgress
+from spotgrad.protocol.head import (
+    LIMIT,
+    Check,
+    Counts,
+    DeadSubtask,
+    Evaluation,
+    EvaluationProgress,
+    Opinion,
+)
 from spotgrad.protocol.keys import (
     AttemptKey,
     CodeKey,
@@ -18,13 +27,14 @@ from spotgrad.protocol.tensors import digest
 from spotgrad.steps.read_status import (
     ALIVE_FOR,
     Cost,
+    Quorum,
     Status,
     SubtaskCounts,
     describe,
     list_jobs,
     read_status,
 )
-from tests.builders import JOB
+from tests.builders import JOB, job_plan
 from tests.builders import model_ref as model
 from tests.fakes.clock import START
 from tests.fakes.store import FakeStore
@@ -79,6 +89,30 @@ def test_the_document_holds_what_scripts_may_rely_on() -> None:
     assert document["cost"] == {"usd": None, "on_demand_usd": None, "saved_percent": None}
     assert document["started_at"] == document["updated_at"] == "2030-01-01T00:00:00Z"
     assert document["schema"] == 1
+
+
+def test_what_only_some_rules_know_is_counted_too() -> None:
+    counts = describe(head(counts=Counts(dropped=2, late=3)), plan()).subtasks
+    assert (counts.dropped, counts.late) == (2, 3)
+
+
+def test_a_quorum_says_who_stood_alone_and_who_is_out() -> None:
+    opinion = Opinion(worker="a", attempt="0" * 16, key="results/x")
+    check = Check(
+        epoch=1,
+        subtask="train-000000",
+        model=model(1),
+        opinions=(opinion,),
+        begun_at=START,
+        sent_at=START,
+    )
+    present = head(checks=(check,), dissent={"b": 1, "c": LIMIT})
+    job: dict[str, Any] = {"admission": {"quorum": {"share": 0.1}}, "workers": {"max": 3}}
+    asked = job_plan(4, **job)
+    assert describe(present, asked).quorum == Quorum(
+        checks=1, outvoted={"b": 1, "c": 2}, quarantined=("c",)
+    )
+    assert describe(present, plan()).quorum is None
 
 
 def test_initialization_is_epoch_0_and_no_training_subtask() -> None:
