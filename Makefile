@@ -51,8 +51,8 @@ $(MINISTACK)/.installed: constraints-ministack.txt
 ministack: install $(MINISTACK)/.installed  ## contracts, races and chaos on ministack, a second and independent AWS
 	$(BIN)/python -m pytest tests/ministack/store_contract.py tests/ministack/queue_contract.py tests/ministack/races.py tests/ministack/wiring.py tests/ministack/chaos.py
 
-slow: install  ## proofs that take minutes: the command as people use it, a redriven run, policies
-	$(BIN)/python -m pytest tests/e2e/whole_command.py tests/e2e/redrive.py tests/e2e/large_batches.py tests/policies/policies.py
+slow: install  ## proofs that take minutes: the command as people use it, a redriven run, chaos, policies
+	$(BIN)/python -m pytest tests/e2e/whole_command.py tests/e2e/redrive.py tests/e2e/large_batches.py tests/e2e/chaos_run.py tests/policies/policies.py
 
 chaos: install  ## the digits job with everything going wrong at once, three seeds (minutes)
 	$(BIN)/python -m pytest tests/e2e/chaos_seeds.py

@@ -25,6 +25,7 @@ from spotgrad.cli.options import (
     JobName,
     Stack,
     Target,
+    Version,
     VersionNumber,
 )
 from spotgrad.cli.output import Output
@@ -39,7 +40,6 @@ app = typer.Typer(
     cls=CommandGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Train PyTorch models on capacity that may vanish at any moment.",
 )
 dataset = typer.Typer(help="Data sets in the bucket.")
 app.add_typer(dataset, name="dataset")
@@ -71,6 +71,11 @@ Queue = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", help="With each one's traceback.")]
+
+
+@app.callback()
+def spotgrad(*, version: Version = False) -> None:
+    """Train PyTorch models on capacity that may vanish at any moment."""
 
 
 @app.command()

@@ -22,6 +22,7 @@ __all__ = [
     "JobName",
     "Stack",
     "Target",
+    "Version",
     "VersionNumber",
     "any_job_name",
 ]
@@ -82,4 +83,18 @@ AnyVersion = Annotated[
 AnyCopy = Annotated[
     Copy | None,
     typer.Option("--copy", help="Which copy of it.", show_default="ema where there is one"),
+]
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it with the flag's value
+    from importlib.metadata import version
+
+    if wanted:
+        typer.echo(f"spotgrad {version('spotgrad')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", callback=_print_version, is_eager=True, help="Say which this is."),
 ]

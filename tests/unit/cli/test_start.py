@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -29,6 +30,13 @@ def test_what_is_missing_for_another_reason_is_no_secret() -> None:
     done = started("sys.modules['pydantic'] = None")
     assert done.returncode == 1
     assert "pydantic" in done.stderr.splitlines()[-1]
+
+
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "spotgrad", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"spotgrad {version('spotgrad')}\n"
 
 
 def test_with_it_the_command_line_runs(monkeypatch: pytest.MonkeyPatch) -> None:
