@@ -17,6 +17,7 @@ from benchmarks.reproduce.cost import cost
 from benchmarks.reproduce.document import document
 from benchmarks.reproduce.images import DEBIAN
 from benchmarks.reproduce.large_batch import large_batch
+from benchmarks.reproduce.poison import poison
 from benchmarks.reproduce.preemption import preemption
 from benchmarks.reproduce.records import Records
 from benchmarks.reproduce.study import Study, full, small
@@ -40,6 +41,7 @@ def made(study: Study, records: Records, seeds: int | None) -> dict[str, Callabl
         "cost": lambda: cost(records.read("preemption")),
         "rules": lambda: experiments.rules(study),
         "seeds": lambda: experiments.seeds(study),
+        "poison": lambda: poison(study),
         "large_batch": lambda: large_batch(study),
     }
 

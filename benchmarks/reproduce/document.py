@@ -5,6 +5,7 @@ from typing import Final
 
 from benchmarks.reproduce import sections
 from benchmarks.reproduce.large_batch_section import large_batch_section, large_batch_verdicts
+from benchmarks.reproduce.poison_section import poison_section
 from benchmarks.reproduce.records import Records
 from benchmarks.reproduce.rules_section import rules_section
 from benchmarks.reproduce.study import Study
@@ -19,6 +20,7 @@ SECTIONS: Final[Mapping[str, Callable[[Records, Study], str]]] = {
     "preemption": sections.preemption,
     "cost": sections.cost,
     "rules": rules_section,
+    "poison": poison_section,
     "large_batch": large_batch_section,
 }
 """By the record that a section cannot do without, in their order."""

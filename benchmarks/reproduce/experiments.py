@@ -40,6 +40,10 @@ RULES: Final[Mapping[str, Mapping[str, Any]]] = {
     "fedbuff": {"rule": "fedbuff"},
     "fedavg": {"rule": "fedavg"},
     "diloco": {"rule": "diloco"},
+    "median": {"rule": "median"},
+    "trimmed-mean": {"rule": "trimmed-mean"},
+    "krum": {"rule": "krum"},
+    "centered-clipping": {"rule": "centered-clipping"},
 }
 REPEATED: Final = ("vc-asgd, var", "vc-asgd, 0.7", "damped-delta, ema", "delayed-nesterov, ema")
 SEEDS: Final = (1, 2)

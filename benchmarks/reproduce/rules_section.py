@@ -26,7 +26,8 @@ def rules_section(records: Records, study: Study) -> str:
     return f"""## All rules
 
 {study.short_epochs} epochs of {study.shards} subtasks, one seed, one recipe for all (SGD {study.lr:g}, momentum 0.9, reset in every
-subtask; not tuned for any of them), everything else at its default. Rounds (`fedavg`, `diloco`) give the same
+subtask; not tuned for any of them), everything else at its default. Robust windows (`median` to `centered-clipping`)
+are at their smallest with one in flight; nobody sends anything bad here. Rounds (`fedavg`, `diloco`) give the same
 model whatever is in flight: their accuracy is of one run, the times are simulated. The single machine comes to {percent(alone["accuracy"][-1])} % in as many epochs, and to
 {percent(study.goal)} % in {_epochs(alone, study.goal)}. Differences under half a point are noise.
 

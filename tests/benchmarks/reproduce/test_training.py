@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.reproduce.fleet import Fleet
+from benchmarks.reproduce.poison import Poisoned
 from benchmarks.reproduce.run import Case, measure, seconds_to
 from benchmarks.reproduce.simulator import Plan, simulate
 from benchmarks.reproduce.study import Study, small
@@ -118,3 +119,26 @@ def test_what_is_measured_is_the_copy_that_is_published(study: Study, images: Im
     simulate(Plan(1, study.shards), Fleet(clients=2), made)
 
     assert made.server.published is made.server.objects[EMA]
+
+
+def test_a_reversed_result_goes_three_times_as_far_backwards(study: Study, images: Images) -> None:
+    spec = study.spec({"alpha": "var"}, in_flight=2)
+    honest, bad = Pipeline(spec, images), Poisoned(spec, images, share=1.0)
+    start = honest.begin(1)
+
+    good, sent = honest.train(1, 0, start).tensors, bad.train(1, 0, start).tensors
+
+    for name, role in bad.clients.roles.items():
+        way = good[name] - start.tensors[name]
+        expected = start.tensors[name] - 3 * way if role == "parameter" else good[name]
+        np.testing.assert_allclose(sent[name], expected, rtol=1e-6)
+
+
+def test_nothing_is_reversed_where_no_share_is(study: Study, images: Images) -> None:
+    spec = study.spec({"alpha": "var"}, in_flight=2)
+    honest, clean = Pipeline(spec, images), Poisoned(spec, images, share=0.0)
+    start = honest.begin(1)
+
+    good, sent = honest.train(1, 0, start).tensors, clean.train(1, 0, start).tensors
+
+    assert all(sent[name].tobytes() == good[name].tobytes() for name in good)

@@ -153,7 +153,9 @@ def test_bits_depend_neither_on_blocks_nor_on_batches(name: str) -> None:
     merge = ROBUST[name]
     whole = decide(spec_of(**merge), Occasion(), batch(7))
     roles: Any = {"bn": "buffer"}
-    made = [follow(whole, inputs, roles, block_bytes=size)["server"] for size in (264, 4096, 262144)]
+    made = [
+        follow(whole, inputs, roles, block_bytes=size)["server"] for size in (264, 4096, 262144)
+    ]
     kept = follow(decide(spec_of(**merge), Occasion(), batch(3)), inputs, roles)
     later = {"server": inputs["server"]} | kept
     for number in range(4):
