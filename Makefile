@@ -105,7 +105,7 @@ deploy-check: deploy-tools  ## what can be proved of the stack without AWS: sam,
 artifacts: install $(DEPLOY)/.installed  ## build the functions twice for Lambda and once for here; size, contents, same bytes
 	$(BIN)/python -m pytest tests/deployed/artifacts.py
 
-e2e-deployed: install $(DEPLOY)/.installed $(MINISTACK)/.installed  ## sam build and deploy to ministack, a job there, and destroy (over ten minutes)
+e2e-deployed: install $(DEPLOY)/.installed $(MINISTACK)/.installed  ## sam build and deploy to ministack, a job there, and destroy (minutes)
 	$(BIN)/python -m pytest tests/deployed/e2e.py tests/deployed/destroy.py
 
 # One lock of each deployable, of the gate's own pins: for the functions whatever the platform; for
